@@ -1,21 +1,50 @@
-"""Hours of process lists: what is long is kept as columns, and says what single rows say."""
+"""Hours of process lists: read as bytes they say what they say block by block, and what is long is kept as columns."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from conftest import ROOT
-from parse_bytes import STRICT, alone, member, readings
+from parse_bytes import STRICT, alone, faults, member, readings
+from text_damage import mutant
 from thpdiag.detect import TaggedRecord
 from thpdiag.host import reading
 from thpdiag.model import Fact, Problem, Record, Sample, Series
-from thpdiag.parsers.processes import ps, top
+from thpdiag.model.parser import BulkParser, Content, Source
+from thpdiag.parsers import bulk_parsers
+from thpdiag.parsers.processes import ps as ps_frames
+from thpdiag.parsers.processes import top as top_frames
 
 ARCHIVE = ROOT / "fixtures" / "collectors" / "oswatcher" / "archive"
-FILES = {name: next((ARCHIVE / f"osw{name}").iterdir()) for name in ("ps", "top")}
+FILES = {
+    reader.name: next((ARCHIVE / f"osw{reader.name}").iterdir())
+    for reader in (ps_frames.PS_FRAMES, top_frames.TOP_FRAMES)
+}
+LONG = 2 << 20
+CASES = [pytest.param(ps_frames.PS_FRAMES, id="ps"), pytest.param(top_frames.TOP_FRAMES, id="top")]
+SMALL = settings(
+    max_examples=40, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def changed(path: Path) -> bytes:
+    """The file with a damaged row and a changed header in its middle."""
+    text = path.read_text()
+    at = text.rindex("zzz ")
+    wider = text[at:].replace("%CPU  %MEM", "%MEM  %CPU").replace("PRI  NI", "NI PRI")
+    return (text[:at] + wider + "\n      7 root\n" + text[text.index("zzz ") :]).encode()
+
+
+def whole(reader: BulkParser, data: bytes, path: str) -> list[Record]:
+    """What a reader of bytes makes of them."""
+    records = reader.read(Source(path), Content(iter([data[:5000], data[5000:]]), len(data)))
+    return [record for record in records if isinstance(record, Fact | Problem | Series)]
 
 
 def samples(records: list[Record]) -> list[str]:
@@ -29,6 +58,44 @@ def samples(records: list[Record]) -> list[str]:
 
 def commands(records: list[Record]) -> set[tuple[object, ...]]:
     return {(r.name, r.value, r.labels) for r in records if isinstance(r, Fact) and r.name.startswith("process.")}
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_long_file_says_what_its_blocks_say(reader: BulkParser) -> None:
+    """The same rows, times, lines and commands, also behind another header."""
+    path = FILES[reader.name]
+    data = changed(path)
+    by_block = [reading.record for reading in readings(data, path.name)]
+    found = whole(reader, data, path.name)
+    assert len(samples(by_block)) > 50
+    assert samples(found) == samples(by_block)
+    assert commands(found) == commands(by_block)
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_long_file_is_claimed_and_a_short_one_is_not(reader: BulkParser) -> None:
+    """By its first lines and its size; by one reader only."""
+    path = FILES[reader.name]
+    head = path.read_bytes()
+    assert [r.name for r in bulk_parsers() if r.claims(path.name, head, LONG)] == [reader.name]
+    assert [r.name for r in bulk_parsers() if r.claims(path.name, head, len(head))] == []
+    assert [r.name for r in bulk_parsers() if r.claims(path.name, head.replace(b"zzz", b"zz"), LONG)] == []
+
+
+@pytest.mark.parametrize("reader", CASES)
+def test_a_damaged_long_file_is_read_without_a_mistake(reader: BulkParser) -> None:
+    """Mutants of the file."""
+    path = FILES[reader.name]
+    data = path.read_bytes()
+
+    @SMALL
+    @given(st.integers(0, 1 << 40))
+    def run(seed: int) -> None:
+        damaged = mutant(data, seed)
+        lines = damaged.count(b"\n") + damaged.count(b"\r") + 1
+        assert list(faults(whole(reader, damaged, path.name), lines)) == []
+
+    run()
 
 
 def test_many_readings_become_columns_and_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +173,7 @@ def test_rows_that_are_taken_at_once_say_what_single_ones_say(odd: str, monkeypa
     """Of frames in which processes come and go and sizes are rounded, also with a row that does not fit."""
     rows = [TASKS.format(size=size, pid=pid) for size, pid in (("612340", 77), ("1.25g", 78), ("612340", 77))]
     data = top_text([rows[0], rows[1] + odd, rows[2]])
-    single = alone(top.TOP, data)
+    single = alone(top_frames.TOP, data)
     given_ = readings(data)
     assert samples([r.record for r in given_]) == samples(single)
     assert [r.record for r in given_ if isinstance(r.record, Fact | Problem)] == [
@@ -139,7 +206,7 @@ def test_rows_of_ps_that_are_taken_at_once_say_what_single_ones_say(change: tupl
     lists = [LISTED.format(start=start, pid=pid) for start, pid in (("09:00", 77), ("Nov 25", 78), ("Nov25", 77))]
     data = "\n".join([lists[0], lists[1].replace(*change), lists[2]]).encode()
     found = [r.record for r in readings(data)]
-    single = [record for text in data.split(b"\n\n") for record in alone(ps.PS, text)]
+    single = [record for text in data.split(b"\n\n") for record in alone(ps_frames.PS, text)]
     assert len(samples(single)) >= 8
     texts = [
         sorted(re.sub(r"line=\d+", "", text) for text in [*samples(records), *map(repr, others)])

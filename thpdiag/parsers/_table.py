@@ -95,15 +95,14 @@ class _RowsOfColumns:
         self._resolution: dict[int, dict[str, float]] = {}  # by the number of the entity
         self._seen: dict[int, object] = {}  # the resolution of its last row
 
-    def add(self, row: Sample) -> None:
+    def add(self, row: Sample, seconds: float, line: int, text: str) -> None:
         entity = self._entities[row.entity]
         if row.resolution is not self._seen.get(entity) and row.resolution != self._seen.get(entity):
             self._seen[entity] = row.resolution
             self._round(entity, row.resolution)
         begin = self._text.tell()
-        end = begin + self._text.write(row.cite.text.encode("utf-8", "replace"))
-        seconds = row.time.seconds if row.time else NAN
-        self._numbers.extend((entity, seconds, row.cite.line or 0, row.since_boot, begin, end, *row.values.values()))
+        end = begin + self._text.write(text.encode("utf-8", "replace"))
+        self._numbers.extend((entity, seconds, line, row.since_boot, begin, end, *row.values.values()))
 
     def add_listing(self, rows: Listing, seconds: float) -> None:
         entities = [self._entities[entity] for entity in rows.entities]
@@ -160,7 +159,11 @@ class SeriesBuilder:
         self._text = BytesIO()
 
     def add(self, row: Sample) -> None:
-        self._rows(row, row.cite.member, row.time).add(row)
+        self.add_repeat(row, row.time, row.cite.line or 0, row.cite.text)
+
+    def add_repeat(self, row: Sample, time: Moment | None, line: int, text: str) -> None:
+        """A row that says what another one said, at a time and line of its own."""
+        self._rows(row, row.cite.member, time).add(row, time.seconds if time else NAN, line, text)
 
     def add_listing(self, rows: Listing) -> None:
         self._rows(rows, rows.member, rows.time).add_listing(rows, rows.time.seconds if rows.time else NAN)

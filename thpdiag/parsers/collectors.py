@@ -1,4 +1,4 @@
-"""What collectors say of their own run: sos (manifest, logs), supportconfig, OSWatcher.
+"""What collectors say of their own run: sos (manifest, logs), supportconfig.
 
 What sos says of its own run: its manifest, its logs.
 
@@ -43,18 +43,6 @@ other files stands below a command that it was not found, or was stopped:
 Varies: up to 3.1 `executible`, and no library version. What the sections of these files hold is found by
 thpdiag.detect. Source: supportutils, bin/supportconfig (title, printlog, echolog), supportconfig.rc (log_cmd,
 timed_log_cmd).
-
-The head of a file of OSWatcher: version and host, then settings; outputs of other programs follow.
-
-    Linux OSWbb v8.4.0 node1
-    SNAP_INTERVAL 30
-    CPU_CORES 8
-    VCPUS 16
-    OSWBB_ARCHIVE_DEST /opt/oswbb/archive
-    zzz ***Fri Nov 20 10:54:16 CET 2026
-
-Files of versions before 4 have no head. The host stands there since 8, and only in some of the files.
-Source: OSWatcher.sh, 3 to 8.
 """
 
 from __future__ import annotations
@@ -278,25 +266,3 @@ SUPPORTCONFIG_LOG = Parser(
     "supportconfig", "the log of the supportconfig run", parse_supportconfig, opens=_SUPPORTCONFIG_OPENS,
     continues=_SUPPORTCONFIG_CONTINUES.match,
 )  # fmt: skip
-
-
-_OSWATCHER_HEAD = re.compile(r"Linux OSW(?:bb)? v?\d[\w.]{0,20}(?: (\S{1,255}))?\s*$")
-_OSWATCHER_SETTING = re.compile(r"(SNAP_INTERVAL|CPU_CORES|VCPUS|OSWBB_ARCHIVE_DEST)\s+(\S{1,255})\s*$")
-
-
-def parse_oswatcher(source: Source, lines: Lines) -> Iterator[Record]:
-    """Facts: the host, its CPUs."""
-    for line, text in lines:
-        cite = source.cite(line, text)
-        if head := _OSWATCHER_HEAD.match(text):
-            if head[1]:
-                yield Fact("host.name", head[1], cite)
-        elif (setting := _OSWATCHER_SETTING.match(text)) and setting[1] == "VCPUS":
-            count = setting[2]
-            if count.isdecimal() and len(count) < 6 and int(count):
-                yield Fact("cpu.count", int(count), cite)
-
-
-OSWATCHER = Parser(
-    "oswatcher", "head of an OSWatcher file", parse_oswatcher, opens=_OSWATCHER_HEAD, continues=_OSWATCHER_SETTING.match
-)

@@ -1,4 +1,6 @@
-"""Process lists of ps in any form: aux, -ef, -elf, -elfL, alxwww, -eo with columns of one's choice.
+"""Process lists of ps, one or hours of them.
+
+ps in any form: aux, -ef, -elf, -elfL, alxwww, -eo with columns of one's choice.
 
     USER         PID %CPU %MEM    VSZ   RSS TTY      STAT START   TIME COMMAND
     user       41772 98.4  1.1 271344 265216 ?       R    06:02   0:41 ./touch 256
@@ -11,6 +13,8 @@ WCHAN is cut to the column's width (`compac`). With -L there is a row per thread
 given once, CPU time and faults are the thread's and not used, wchan is given for each thread. With m the threads stand
 below their process in rows with `-` for its pid and its sizes; they are passed over.
 Source: procps ps/output.c, 3.2 to 4.0.
+
+Hours of lists as OSWatcher records them: see oswatcher.py.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from thpdiag.model import Citation, Fact, Record, Sample
+from thpdiag.model import Citation, Fact, Moment, Record, Sample
 from thpdiag.model import Listing as Rows
-from thpdiag.model.parser import Lines, Parser, RowLines, Source
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_seconds, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors, with_errors
 from thpdiag.parsers._units import Column, ListingCells, Readings, columns, parse_percent
+from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
 COMMANDS = {"COMMAND", "CMD", "ARGS"}
 DATES = {"START", "STARTED", "STIME", "LSTART"}
@@ -55,15 +60,6 @@ class Columns:
         self.before = list(words if at is None else words[:at])
         self.after = [] if at is None else list(words[at + 1 :])
         self._dates = [number for number, column in enumerate(self.before) if column in DATES]
-
-    def words(self, text: str) -> list[str]:
-        """The columns before the command, and the rest; a start time of several words is one column."""
-        words = text.split(None, len(self.before))
-        for place in self._dates[:1]:
-            if len(words) > place and (width := _date_words_from(words, place)) > 1:
-                words = text.split(None, len(self.before) + width - 1)
-                words[place : place + width] = [" ".join(words[place : place + width])]
-        return words
 
     def split(self, text: str) -> dict[str, str] | None:
         """Cells by column name, None if the row does not fit."""
@@ -205,30 +201,25 @@ class Listing:
 
     def rows(self, first: int, texts: Sequence[str]) -> Iterator[Record]:
         """Rows that stand one below the other from line `first` on: column by column, if they are plain ones."""
-        names, unusual = self.columns.before, {*THREADS, *self.columns.after}
-        words = list(map(self.columns.words, texts))
+        names, unusual = self.columns.before, {"WCHAN", *THREADS, *self.columns.after}
+        words = [text.split(None, len(names)) for text in texts]
         cells = dict(zip(names, zip(*words, strict=False), strict=False))
         pids, read = cells.get("PID", ()), None
         if self.columns.command and unusual.isdisjoint(names) and min(map(len, words)) > len(names) == len(cells):
+            dated = any(word.isalpha() for name in DATES & cells.keys() for word in cells[name])
             new = len({*pids} - self._seen) == len(pids) and all(map(str.isdecimal, pids))
-            read = self.cells.read(TASK, cells) if new else None
+            read = self.cells.read(TASK, cells) if new and not dated else None
         if read is None or not read[0]:
             for line, text in enumerate(texts, first):
                 yield from self.row(line, text)
             return
         self._seen.update(pids)
-        nothing = [""] * len(texts)
-        commands, users = [row[-1] for row in words], cells.get("USER") or cells.get("UID") or nothing
-        wchans, comms = cells.get("WCHAN", nothing), list(map(task_name, commands))
-        for line, (text, comm, wchan, *who) in enumerate(
-            zip(texts, comms, wchans, pids, commands, users, strict=True), first
-        ):
-            if wchan not in NO_WCHAN:
-                yield self._wchan(line, text, self.columns.split(text) or {}, wchan, comm)
+        commands, users = [row[-1] for row in words], cells.get("USER") or cells.get("UID") or [""] * len(texts)
+        for line, (text, *who) in enumerate(zip(texts, pids, commands, users, strict=True), first):
             yield self._command(self.source.cite(line, text), *who)
             if who[0] in FIRST_TASKS:
-                yield from self._start(line, text, self.columns.split(text) or {}, comm)
-        entities = list(map(process_entity, pids, comms))
+                yield from self._start(line, text, self.columns.split(text) or {}, task_name(who[1]))
+        entities = [process_entity(pid, task_name(command)) for pid, command in zip(pids, commands, strict=True)]
         member, time = self.source.member, self.source.time
         yield Rows("process", read[0], member, first, texts, "ps", entities, time, read[1])
 
@@ -279,3 +270,53 @@ PS = Parser(
     "ps", "ps process list", parse_ps, opens=re.compile(f"{HEADER.pattern}|{AUX_ROW.pattern}|{EF_ROW.pattern}"),
     continues=belongs, confirm=confirm, priority=6,  # before wchan
 )  # fmt: skip
+
+
+@dataclass(slots=True)
+class Lists:
+    """The lists of a recording, each below its header."""
+
+    source: Source
+    odd: ParseErrors
+    rows: RepeatedRows
+    time: Moment | None = None
+    header: Sequence[str] = ()
+    listed: bool = False  # below the header
+
+    def begin(self, time: Moment) -> Iterator[Record]:
+        self.time, self.listed = time, False
+        return iter(())
+
+    def line(self, number: int, text: str) -> Iterator[Record]:
+        if self.listed:
+            yield from self.rows.row(number, text, self.time, self._read)
+        elif HEADER.match(text):
+            words = text.split()
+            if words != self.header:
+                self.header = words
+                self.rows.begin_columns()
+            self.listed = True
+            self.rows.begin_list()
+        elif not is_head(text):
+            self.odd.note(number, text, "a line of no process list")
+
+    def _read(self, number: int, text: str) -> Iterator[Record]:
+        """What the reader of single lists makes of a row, whether or not its process was there already."""
+        return Listing(self.source, self.odd, Columns(self.header)).row(number, text)
+
+    def end(self) -> Iterator[Record]:
+        return iter(())
+
+
+def parse_ps_frames(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """A Series per process, facts of each once."""
+    return parse_recording(source, content, PS.name, lambda odd, rows: Lists(source, odd, rows))
+
+
+def claims(path: str, head: bytes, size: int | None) -> bool:
+    """A long file that begins with a time line of OSWatcher and a list below it."""
+    lines = first_output(head, size)
+    return len(lines) > 1 and bool(HEADER.match(lines[0]) and confirm(lines[:2]))
+
+
+PS_FRAMES = BulkParser("ps", PS.title, claims, parse_ps_frames, min_size=MIN_BULK_BYTES)

@@ -1,4 +1,6 @@
-"""top, from `top -b` or pasted: CPU and memory of the host, and tasks, in frames.
+"""Output of top, one or hours of it.
+
+top, from `top -b` or pasted: CPU and memory of the host, and tasks, in frames.
 
     top - 06:02:48 up 22 min,  1 user,  load average: 0.88, 0.38, 0.17
     %Cpu(s):  2.4 us, 46.3 sy,  0.0 ni, 51.2 id,  0.0 wa,  0.0 hi,  0.0 si,  0.0 st
@@ -16,6 +18,8 @@ Source: procps top.c, 3.2.8 to 4.0.
 A clock time without a date that stands below a time with one (the loop printed the date, then ran top) is the host's
 wall clock. A date and time above it that are of the same wall clock give it its day; so does an epoch, whose distance
 from the wall clock is whole quarters of an hour: the time then stays an epoch.
+
+Hours of top as OSWatcher records it, the second frame of runs of two: see oswatcher.py.
 """
 
 from __future__ import annotations
@@ -25,8 +29,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 
+from thpdiag.detect.timestamps import recorder_of
 from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample
-from thpdiag.model.parser import Lines, Parser, RowLines, Source
+from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors, any_of, parse_command, with_errors
 from thpdiag.parsers._time import DAY, UNDER_A_MINUTE, DayClock, day_seconds
@@ -40,6 +45,7 @@ from thpdiag.parsers._units import (
     parse_percent,
     parse_quantity,
 )
+from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
 MAX_DATE_DISTANCE = 300  # seconds between a time line and what was started after it
 ZONE_STEP = 900
@@ -354,3 +360,65 @@ TOP = Parser(
     continues=any_of(ROW, FRAME, TASKS, CPU, MEMORY, HEAD, blank=True),
     priority=1,  # before ps, whose header it may resemble
 )  # fmt: skip
+
+
+@dataclass(slots=True)
+class FramesOfRuns:
+    """The frames of a recording."""
+
+    source: Source
+    odd: ParseErrors
+    rows: RepeatedRows
+    header: str = ""
+    frames: Frames | None = None
+
+    def begin(self, time: Moment) -> Iterator[Record]:
+        yield from self.end()
+        self.frames = Frames(self.source._replace(time=time), self.odd)
+        self.rows.begin_list()
+
+    def line(self, number: int, text: str) -> Iterator[Record]:
+        if self.frames is None:
+            if not is_head(text):
+                self.odd.note(number, text, "not a line of top")
+            return
+        if ROW.match(text):
+            yield from self.rows.row(number, text, self.frames.time, self._read)
+            return
+        if HEAD.match(text) and text != self.header:
+            self.header = text
+            self.rows.begin_columns()
+        yield from self._others(line_of(self.frames, number, text))
+
+    def _read(self, number: int, text: str) -> Iterator[Record]:
+        rows = TaskRows(self.source, self.odd)
+        if self.header:
+            rows.header(self.header)
+        return rows.row(number, text, None)
+
+    def _others(self, records: Iterator[Record]) -> Iterator[Record]:
+        """The records but for samples, which go into columns."""
+        for record in records:
+            if isinstance(record, Sample):
+                self.rows.columns.add(record)
+            else:
+                yield record
+
+    def end(self) -> Iterator[Record]:
+        """The host's figures of the frame before."""
+        if self.frames is not None:
+            yield from self._others(self.frames.end())
+
+
+def parse_top_frames(source: Source, content: Content) -> Iterator[Record | Foreign]:
+    """A Series of the host and one per process, facts of each process once."""
+    return parse_recording(source, content, TOP.name, lambda odd, rows: FramesOfRuns(source, odd, rows))
+
+
+def claims(path: str, head: bytes, size: int | None) -> bool:
+    """A long file of OSWatcher, by its name, that begins with a time line and a frame below it."""
+    lines = first_output(head, size) if recorder_of(path).command.startswith("top ") else []
+    return len(lines) > 1 and bool(FRAME.match(lines[0]))
+
+
+TOP_FRAMES = BulkParser("top", TOP.title, claims, parse_top_frames, min_size=MIN_BULK_BYTES)
