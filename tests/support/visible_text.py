@@ -92,7 +92,13 @@ def _of_yaml(file: Path) -> Iterator[Text]:
 
 
 def of_pages() -> Iterator[Text]:
-    """The words of templates, without markup, statements, and scripts."""
+    """The words of templates, without markup and statements, and the sentences in scripts."""
+    for file in sorted((ROOT / "thpdiag").rglob("*.js")):
+        code = re.sub(r"^\s*//.*$", "", file.read_text(), flags=re.MULTILINE)
+        for part in re.findall(r'"([^"\n]*)"|`([^`]*)`', code):
+            words = re.sub(r"\$\{[^}]*(?:\}|$)", "{}", "".join(part))
+            if len(WORD.findall(words)) >= MIN_WORDS and not re.search(r"[<>=;]|^[.#\[]", words):
+                yield Text(str(file.relative_to(ROOT)), words)
     for file in sorted((ROOT / "thpdiag").rglob("*.html")):
         text = re.sub(r"<(script|style)\b.*?</\1>|\{#.*?#\}", " ", file.read_text(), flags=re.DOTALL)
         text = re.sub(r"\{%.*?%\}", " ", re.sub(r"\{\{.*?\}\}", "{}", text), flags=re.DOTALL)

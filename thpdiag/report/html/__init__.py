@@ -13,7 +13,6 @@ include them.
 from __future__ import annotations
 
 import binascii
-import gzip
 import json
 import re
 import sys
@@ -80,7 +79,8 @@ def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
 def embedded_document(document: Document | Mapping[str, Any]) -> Markup:
     """The element with the document; the same bytes for the same document."""
     plain = plain_document(document) if isinstance(document, Document) else document
-    packed = gzip.compress(compact(plain).encode("ascii"), 6, mtime=0)  # 9 takes seven times as long for 5 % less
+    packing = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, memLevel=7)  # shorter blocks fit tables of numbers better
+    packed = packing.compress(compact(plain).encode("ascii")) + packing.flush()
     return Markup(_BEGIN + b64encode(_HEADER + packed[len(_HEADER) :]).decode("ascii") + _END)
 
 
@@ -276,14 +276,14 @@ class Folder:
 
     @property
     def counts(self) -> str:
-        """`12 files, 3 not recognised, 1 with problems`."""
+        """`12 files, 3 not recognized, 1 with problems`."""
         files: dict[str, list[InputFile]] = {}
         for row in self.rows:
             files.setdefault(row.member, []).append(row)
         count = sum(max(row.files or 1 for row in rows) for rows in files.values())
         unread = sum(not any(row.reader for row in rows) for rows in files.values())
         odd = sum(any(row.problems for row in rows) for rows in files.values())
-        told = [messages.plural(count, "file"), f"{unread} not recognised" if unread else "",
+        told = [messages.plural(count, "file"), f"{unread} not recognized" if unread else "",
                 f"{odd} with problems" if odd else ""]  # fmt: skip
         return ", ".join(filter(None, told))
 

@@ -2,7 +2,7 @@
 // places are percent of the width (0 to 100), names and shares are the tooltips, what a frame is says its group.
 const ROW = 17;
 const LETTER = 6.2;
-const KINDS = { fr: "", ft: "task", fk: "kernel", fo: "program", fm: "the findings speak of it" };
+const KINDS = { fr: "", ft: "task", fk: "kernel", fo: "program", fm: "cited by a finding" };
 
 class Icicle {
   constructor(figure) {

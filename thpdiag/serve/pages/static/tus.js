@@ -270,7 +270,7 @@ class Transfer {
 
   at(answer) {
     const told = Number(answer.getResponseHeader("Upload-Offset") ?? 0); // a new upload is at its begin
-    if (!(told >= 0 && told <= this.file.size)) throw new Ended("The server speaks of another file.");
+    if (!(told >= 0 && told <= this.file.size)) throw new Ended("The server answers for another file.");
     this.flying = 0;
     this.offset = told;
     this.known = true;
