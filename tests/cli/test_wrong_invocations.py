@@ -16,7 +16,8 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyse {story}", 2, "no command 'analyse'", "did you mean 'analyze'?"),
     ("rule list", 2, "no command 'rule'", "did you mean 'rules'?"),
     ("frobnicate", 2, "no command 'frobnicate'", "thpdiag --help"),
-    ("rules lst", 2, "'lst'", "did you mean 'list'?"),
+    ("rules lst", 2, "no command 'lst'", "; did you mean 'list'?"),
+    ("rules lnit", 2, "no command 'lnit'", "; did you mean 'lint' or 'list'?"),
     ("triage mrege", 2, "no command 'mrege'", "did you mean 'merge'?"),
     ("help rendr", 2, "no command 'rendr'", "did you mean 'render'?"),
     ("completion tcsh", 2, "'tcsh'", "'bash', 'zsh', 'fish'"),
@@ -24,7 +25,8 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --fromat json", 2, "no such option '--fromat'", "--format"),
     ("analyze {story} -f pdf", 2, "'pdf'", "'html'"),
     ("analyze {story} -o report.pdf", 2, "report.pdf", "FORMAT=PATH"),
-    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written", "no such folder"),
+    ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written: no such folder", "create it first"),
+    ("analyze {story} --since", 2, "option '--since'", "requires an argument"),
     ("analyze {story} --fail-on worst", 2, "'worst'", "'critical'"),
     ("analyze {story} --color pink", 2, "'pink'", "'never'"),
     ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
@@ -53,8 +55,14 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("rules facts frobnication", 2, "no fact or metric matches", "thpdiag rules facts"),
     ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
+    ("render {tmp}/other.json", 3, "no thpdiag result", "thpdiag analyze"),
+    ("triage run {tmp}/empty --out-dir {tmp}/out", 3, "holds no bundle", "check the path"),
+    ("triage run {tmp}/absent --out-dir {tmp}/out", 3, "does not exist", "check the path"),
+    ("triage run {tmp}/*.zip --out-dir {tmp}/out", 3, "nothing fits this pattern", "check the path"),
+    ("triage merge {tmp}/empty", 3, "no such store", "the output folder of `thpdiag triage`"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
     ("series {story}", 2, "name a metric", "--list"),
+    ("series {tmp}/switch.txt node_vmstat_compact_stall", 3, "values over time", "thpdiag inputs"),
     ("flame {story} -o {tmp}/flame.svg", 2, "does not write svg", "formats are folded, json, speedscope"),
     ("rules docs -o {tmp}/rules.html", 2, "does not write html", "formats are markdown"),
     ("ask {story} -o script={tmp}/none/x.sh", 2, "cannot be written", "no such folder"),
@@ -72,6 +80,8 @@ def test_a_wrong_invocation_has_a_way_out(
     (tmp_path / "bundle").mkdir()
     (tmp_path / "empty.tar").touch()
     (tmp_path / "notes.txt").write_text("It was a dark and stormy night.\n")
+    (tmp_path / "switch.txt").write_text("$ cat /sys/kernel/mm/transparent_hugepage/enabled\n[always] madvise never\n")
+    (tmp_path / "other.json").write_text('{"a": 1}')
     words = command.format(tmp=tmp_path, story=STORY, saved=SAVED).split()
     done = run(*words)
     assert (done.code, done.out) == (code, "")

@@ -233,9 +233,9 @@ def test_patterns_of_s3(bucket: Bucket, pattern: str, expected: list[str]) -> No
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("s3://bucket/gone/", "s3://bucket/gone/ holds no bundle"),
-        ("s3://bucket/*.zip", "s3://bucket/*.zip is a pattern that nothing fits"),
-        ("s3://nobucket/", "s3://nobucket/ cannot be fetched: it does not exist"),
+        ("s3://bucket/gone/", "s3://bucket/gone/ holds no bundle; check the address"),
+        ("s3://bucket/*.zip", "s3://bucket/*.zip is a pattern that nothing fits; check the address"),
+        ("s3://nobucket/", "s3://nobucket/ cannot be fetched: it does not exist; check the address"),
     ],
 )
 def test_a_list_without_a_bundle_is_said_before_anything_begins(bucket: Bucket, name: str, message: str) -> None:

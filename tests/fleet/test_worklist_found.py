@@ -107,16 +107,16 @@ def test_folders_have_a_depth_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("gone.tar", "gone.tar does not exist"),
-        ("a.tar/b", "a.tar/b does not exist"),
-        ("bad\nname\x1b", "bad\\nname\\x1b does not exist"),
-        ("nul\0", "nul\\x00 is not a file name"),
+        ("gone.tar", "gone.tar does not exist; check the path"),
+        ("a.tar/b", "a.tar/b does not exist; check the path"),
+        ("bad\nname\x1b", "bad\\nname\\x1b does not exist; check the path"),
+        ("nul\0", "nul\\x00 is not a file name; check the path"),
         ("-", "- names no bundle; standard input is read as a list of bundles by --from -"),
         ("", "an empty name names no bundle"),
-        ("x" * 300, "x" * 300 + " cannot be read: File name too long"),
-        ("*.zip", "*.zip: nothing fits this pattern"),
-        ("gone/*.zip", "gone/*.zip: nothing fits this pattern"),
-        ("empty", "empty holds no bundle"),
+        ("x" * 300, "x" * 300 + " cannot be read: File name too long; check the path"),
+        ("*.zip", "*.zip: nothing fits this pattern; check the path"),
+        ("gone/*.zip", "gone/*.zip: nothing fits this pattern; check the path"),
+        ("empty", "empty holds no bundle; check the path"),
     ],
 )
 @pytest.mark.usefixtures("here")

@@ -109,7 +109,7 @@ def test_a_link_to_results_beside_plain_files_changes_nothing() -> None:
 def test_the_folder_of_results_is_no_bundle() -> None:
     """Also if it is named, and what is in it fits no pattern."""
     make_results("out")
-    with pytest.raises(InputError, match=r"^out holds no bundle$"):
+    with pytest.raises(InputError, match=r"^out holds no bundle; check the path$"):
         find_items(["out"])
     for pattern in ("out/*", "*/*", "**/*.html", "o*", "out/*/*"):
         with pytest.raises(InputError, match="nothing fits this pattern"):

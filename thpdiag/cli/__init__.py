@@ -7,6 +7,7 @@ import errno
 import gc
 import importlib
 import os
+import re
 import sys
 import threading
 import traceback
@@ -290,14 +291,21 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code or 0)
 
 
+def _alternatives(asked: re.Match[str]) -> str:
+    """`; did you mean 'lint' or 'list'?` of click's `(Did you mean one of: 'lint', 'list'?)`."""
+    return f"; did you mean {' or '.join(asked[1].split(', '))}?"
+
+
 def _describe(mistake: ClickException) -> str:
     """What click says, as one sentence, with the way to the options of the command."""
     text = " ".join(mistake.format_message().split()).rstrip(".")
-    text = text.replace(". (Did you mean", " (did you mean").replace(". Did you mean", "; did you mean")
-    context = getattr(mistake, "ctx", None)
-    if not isinstance(mistake, ClickUsageError) or context is None:
+    text = re.sub(r"\.? \(?Did you mean (?:one of: )?(.+?)\?\)?$", _alternatives, text)
+    if not isinstance(mistake, ClickUsageError):
         return text
-    text = f"{text[:1].lower()}{text[1:]}"
+    text = f"{text[:1].lower()}{text[1:]}".replace("no such command", "no command")
+    context = mistake.ctx
+    if context is None:
+        return text
     if variable := _variable(mistake, context):
         return f"{variable}: {text}"
     return text if "did you mean" in text else f"{text}; see `{context.command_path} --help`"

@@ -437,7 +437,7 @@ def _check_outputs(paths: Sequence[Path]) -> None:
         if path.is_dir():
             raise UsageError(f"-o: {path} is a folder")
         if not path.parent.is_dir():
-            raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}")
+            raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}; create it first")
     whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
     twice = [path for path in whole if whole.count(path) > 1]
     if twice:

@@ -58,7 +58,11 @@ def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, list
         every = host_cases(given, options)
     if not any(state.samples for case in every for state in case.states):
         recognised = any(found.reader for found in given.inputs)
-        why = "nothing in the input has values over time" if recognised else shared.NOTHING_RECOGNISED
+        why = (
+            "nothing in the input has values over time; `thpdiag inputs` shows what each file is"
+            if recognised
+            else shared.NOTHING_RECOGNISED
+        )
         raise shared.missing_path([path]) or InputError(why)
     if listing:
         click.echo(_describe_metrics(every))

@@ -26,6 +26,7 @@ from thpdiag.report.presentation import Presentation, fails
 
 MAX_RESULT_BYTES = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
 _COMPARISON = "thpdiag/comparison/"
+_EXPECTED = "give the JSON or the HTML page of `thpdiag analyze`"
 _BEGINS = re.compile(rb"\s*+(?:\xef\xbb\xbf)?\s*+(\{|<!doctype html|<html)", re.IGNORECASE)
 _RESULT = re.compile(rb'"thpdiag/(?:result|comparison)/|<script type="application/(?:gzip\+base64|json)" id="result">')
 
@@ -45,11 +46,11 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{name} contains no thpdiag result: {error}") from error
     except InputError as error:
-        raise InputError(f"{name}: {error}; give the JSON or the HTML page of `thpdiag analyze`") from error
+        raise InputError(f"{name}: {error}; {_EXPECTED}") from error
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(
         ("thpdiag/result/", _COMPARISON)
     ):
-        raise InputError(f"{name} contains no thpdiag result")
+        raise InputError(f"{name} contains no thpdiag result; {_EXPECTED}")
     try:
         if document["schema"].startswith(_COMPARISON):
             return read_document(Comparison, document)
@@ -73,7 +74,7 @@ def find_result(path: Path) -> Result | None:
     try:
         return parse_result(data.decode("utf-8-sig"), path)
     except UnicodeDecodeError as error:
-        raise InputError(f"{path} contains no thpdiag result: it is not text") from error
+        raise InputError(f"{path} contains no thpdiag result: it is not text; {_EXPECTED}") from error
 
 
 @click.command()
@@ -97,7 +98,7 @@ def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction:
     except OSError as error:
         raise InputError(f"{result} cannot be read: {error.strerror}; expected a result of thpdiag") from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{result} contains no thpdiag result: it is not text") from error
+        raise InputError(f"{result} contains no thpdiag result: it is not text; {_EXPECTED}") from error
     if isinstance(document, Comparison):
         if accepting or redaction:
             raise UsageError("a comparison cannot be changed afterwards; use these options with `thpdiag compare`")

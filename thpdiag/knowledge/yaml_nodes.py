@@ -126,7 +126,8 @@ def point_at(path: str, text: str, message: str, place: Place | None) -> str:
         return f"{path}: {message}"
     rows = text.splitlines()
     row = rows[place.line - 1] if place.line <= len(rows) else ""
-    return f"{path}:{place.line}:{place.column}: {message}\n  {row}\n  {' ' * (place.column - 1)}^"
+    pointer = f"\n  {row}\n  {' ' * (place.column - 1)}^" if row.strip() else ""  # not at the end of the file
+    return f"{path}:{place.line}:{place.column}: {message}{pointer}"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

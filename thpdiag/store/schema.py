@@ -197,7 +197,7 @@ def database_uri(file: Path) -> str:
     Readers of a log share a file beside it. Where that cannot be made, and there is no log, none is needed.
     """
     if not file.is_file():
-        raise StoreError(f"{file}: no such store")
+        raise StoreError(f"{file}: no such store; expected the output folder of `thpdiag triage`")
     whole = file.absolute().as_uri()
     try:
         return _checked_uri(f"{whole}?mode=ro", file)

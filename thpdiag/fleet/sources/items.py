@@ -114,12 +114,14 @@ def _items_of_name(name: str, label: str, besides: Sequence[Path], pattern: Patt
     if pattern:
         items = pattern.items(label, besides)
         if (first := next(items, None)) is None:
-            raise InputError(f"{shown}: nothing fits this pattern")
+            raise InputError(f"{shown}: nothing fits this pattern; check the path")
         return chain([first], items)
     try:
         return items_of_address(name, label) if is_address(name) else items_of_path(Path(name), label, besides)
     except UnreadError as error:
-        raise InputError(f"{shown} {error}") from error
+        where = "address" if is_address(name) else "path"
+        way_out = "" if ";" in str(error) else f"; check the {where}"
+        raise InputError(f"{shown} {error}{way_out}") from error
 
 
 def _without_companions(names: list[str]) -> list[str]:
