@@ -39,6 +39,8 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, m
     "process_anon_huge_bytes": ("AnonHugePages",),
     "process_lazy_free_bytes": ("LazyFree",),
     "process_locked_bytes": ("VmLck",),
+    "process_anon_mapped_bytes": ("Anonymous",),
+    "process_anon_proportional_bytes": ("Pss_Anon",),
     "node_forks_total": ("processes",),
     "node_procs_blocked": ("procs_blocked",),
     "swap_in_bytes:rate": ("pswpin",),

@@ -49,6 +49,7 @@ FAULT_BYTES = {
 SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "process_resident_share": ("process_resident_memory_bytes", "process_virtual_memory_bytes"),
     "process_anon_huge_share": ("process_anon_huge_bytes", "process_resident_memory_bytes"),
+    "process_anon_proportional_share": ("process_anon_proportional_bytes", "process_anon_mapped_bytes"),
     "process_lazy_free_share": ("process_lazy_free_bytes", "process_resident_memory_bytes"),
     "process_locked_share": ("process_locked_bytes", "process_resident_memory_bytes"),
     "node_memory_MemFree_share": ("node_memory_MemFree_bytes", "node_memory_MemTotal_bytes"),

@@ -295,6 +295,8 @@ SUMMED = {
     "AnonHugePages": "process_anon_huge_bytes",
     "LazyFree": "process_lazy_free_bytes",
     "Swap": "process_swap_bytes",
+    "Anonymous": "process_anon_mapped_bytes",
+    "Pss_Anon": "process_anon_proportional_bytes",  # from 5.3 on, in smaps_rollup only
 }
 ASKED_HUGE = "process_asked_huge_bytes"
 
