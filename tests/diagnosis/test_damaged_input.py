@@ -23,9 +23,7 @@ NUMBER = re.compile(rb"(?<![\w.])\d{2,}(?![\w.])")
 MAX_BYTES = 300_000  # of a member of which numbers are changed
 NUMBERS = 60  # of a fixture in the proof
 SETTING = re.compile(r"/(?:sys/kernel/mm|proc/sys/vm)/")
-SETTING_LINE = re.compile(
-    rb"^(?:vm|kernel)\.[\w.]+ ?=.*", re.MULTILINE
-)  # of sysctl -a; impossible values have tests of their own
+SETTING_LINE = re.compile(rb"^(?:vm|kernel)\.[\w.]+ ?=.*", re.MULTILINE)  # test_impossible has those that cannot be
 Change = Callable[[bytes], bytes]
 
 OF_MEMBERS: dict[str, Change] = {
