@@ -374,15 +374,21 @@ def _size(found: Sequence[TaggedRecord]) -> int:
 
 
 def records_left(found: Sequence[TaggedRecord], before: bytes, after: bytes) -> float:
-    """How many rows of the records have their lines still; of those that cite none, the share of all lines."""
+    """How many rows of the records have their lines still; of those that cite none, the share of all lines.
+
+    Rows of a profile are its stacks: of them the share of the lines with figures, each counted once, since a part that
+    stands there twice adds to the stacks that it has already.
+    """
     texts = [_bare(line) for line in re.split(rb"\r\n|\n|\r", _plain(before))]
     had, has = Counter(texts), Counter(_lines(after))
     share = (had & has).total() / max(had.total(), 1)
+    figures = {text for text in texts if re.search(rb"\d", text)}
+    figures_share = len(figures & has.keys()) / max(len(figures), 1)
     wanted = 0.0
     for record in (reading.record for reading in found):
         numbers = record.lines.tolist() if isinstance(record, Series) else [record.cite.line]
         if isinstance(record, Profile):
-            wanted += share * len(record.rows)
+            wanted += figures_share * len(record.rows)
             continue
         for number in numbers:
             text = texts[number - 1] if number and number <= len(texts) else None
