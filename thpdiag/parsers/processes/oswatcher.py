@@ -13,8 +13,8 @@ Files of versions before 4 have no head. The host stands there since 8, and only
 Source: OSWatcher.sh, 3 to 8.
 
 Hours of lists, as ps and top print them, below a `zzz` line each: most processes change nothing from one list to the
-next, so that each text of a row is read once. What a row says goes into columns each time, what it tells of the command
-or of the function a task waits in is told once.
+next, so that each text of a row is read once. What a row says goes into columns each time; the facts of a process (its
+command, the function that it waits in) are given once.
 """
 
 from __future__ import annotations
@@ -31,6 +31,9 @@ from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, any_of, numbered_lines, undecoded_problems
 
+if TYPE_CHECKING:
+    from thpdiag.parsers._table import SeriesBuilder
+
 OSWATCHER_HEAD = re.compile(r"Linux OSW(?:bb)? v?\d[\w.]{0,20}(?: (\S{1,255}))?\s*$")
 ZZZ = re.compile(r"zzz [*<]")  # the time line above each output
 MIN_BULK_BYTES = 1 << 20  # bytes; shorter files go through the search for blocks
@@ -38,7 +41,7 @@ SETTING = re.compile(r"(SNAP_INTERVAL|CPU_CORES|VCPUS|OSWBB_ARCHIVE_DEST)\s+(\S{
 
 
 def parse_oswatcher(source: Source, lines: Lines) -> Iterator[Record]:
-    """Facts: the host, its CPUs, and what recorded it."""
+    """Facts: the host, and its CPUs."""
     for line, text in lines:
         cite = source.cite(line, text)
         if head := OSWATCHER_HEAD.match(text):
@@ -63,11 +66,7 @@ OSWATCHER = Parser(
     "oswatcher", "head of an OSWatcher file", parse_oswatcher, opens=OSWATCHER_HEAD, continues=SETTING.match
 )
 
-
-if TYPE_CHECKING:
-    from thpdiag.parsers._table import SeriesBuilder
-
-MAX_CACHED_TEXTS = 20_000  # kept; a list has seldom more than some thousands of rows
+MAX_CACHED_TEXTS = 20_000  # a list has seldom more than some thousands of rows
 
 
 @dataclass(slots=True)
@@ -76,7 +75,7 @@ class RepeatedRows:
 
     columns: SeriesBuilder
     texts: dict[str, tuple[Record, ...]] = field(default_factory=dict)
-    told: set[tuple[object, ...]] = field(default_factory=set)
+    facts: set[tuple[object, ...]] = field(default_factory=set)
     pids: set[str] = field(default_factory=set)
 
     def begin_list(self) -> None:
@@ -94,7 +93,7 @@ class RepeatedRows:
         known = self.texts.get(text)
         if known is None:
             known = tuple(read(number, text))
-            yield from self._news(known, time)
+            yield from self._new_facts(known, time)
             if len(self.texts) >= MAX_CACHED_TEXTS:
                 self.texts.clear()
             if known:  # an odd row is noted each time
@@ -106,12 +105,12 @@ class RepeatedRows:
                     self.pids.add(pid)
                     self.columns.add_repeat(record, time, number, text[:MAX_CITED_CHARS])
 
-    def _news(self, records: Sequence[Record], time: Moment | None) -> Iterator[Fact]:
+    def _new_facts(self, records: Sequence[Record], time: Moment | None) -> Iterator[Fact]:
         for record in records:
             if isinstance(record, Fact):
                 words = (record.name, record.value, record.labels)
-                if words not in self.told:
-                    self.told.add(words)
+                if words not in self.facts:
+                    self.facts.add(words)
                     yield replace(record, time=time)
 
 
