@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 
 # The first that applies of 70, 2, 4, 1, 3, 6, 5, 0 (DESIGN: contracts).
@@ -93,3 +95,20 @@ class WorkersError(ThpdiagError):
     """The processes that work on the bundles of a batch end as soon as they begin."""
 
     exit_code = 6
+
+
+_WRITE_REMEDIES: Mapping[int | None, str] = MappingProxyType(
+    {
+        **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run it again"),
+        **dict.fromkeys((errno.EACCES, errno.EPERM), "choose a place that this user may write to"),
+        errno.EFBIG: "raise the limit on the size of a file (ulimit -f)",
+        errno.EROFS: "choose a place on another file system",
+        errno.ENOENT: "choose a folder that exists",
+        **dict.fromkeys((errno.EIO, errno.ESTALE), "check the disk, or choose another place"),
+    }
+)
+
+
+def describe_unwritable(path: Path, error: OSError) -> str:
+    """`PATH: cannot be written (REASON); WAY OUT`."""
+    return f"{path}: cannot be written ({error.strerror}); {_WRITE_REMEDIES.get(error.errno, 'choose another place')}"

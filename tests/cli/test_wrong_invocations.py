@@ -26,7 +26,20 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} -f pdf", 2, "'pdf'", "'html'"),
     ("analyze {story} -o report.pdf", 2, "report.pdf", "FORMAT=PATH"),
     ("analyze {story} -o html={tmp}/none/report.html", 2, "cannot be written: no such folder", "create it first"),
-    ("analyze {story} --since", 2, "option '--since'", "requires an argument"),
+    ("analyze {story} -o {tmp}/empty", 2, "empty is a folder", "empty/report.html"),
+    ("flame {story} -o {tmp}/empty", 2, "empty is a folder", "name a file in it"),
+    ("analyze {story} -o html={tmp}/empty", 2, "empty is a folder", "name a file in it"),
+    (
+        "series {tmp}/memory.txt MemFree -o csv=/proc/x.csv",
+        2,
+        "/proc/x.csv: cannot be written",
+        "; choose a folder that exists",
+    ),
+    ("analyze {story} --since", 2, "option '--since' requires an argument", "see `thpdiag analyze --help`"),
+    ("analyze {story} --until", 2, "option '--until' requires an argument", "see `thpdiag analyze --help`"),
+    ("triage run {story} --out-dir", 2, "option '--out-dir' requires an argument", "see `thpdiag triage run --help`"),
+    ("rules lint --rules", 2, "option '--rules' requires an argument", "see `thpdiag rules lint --help`"),
+    ("--config", 2, "option '--config' requires an argument", "see `thpdiag --help`"),
     ("analyze {story} --fail-on worst", 2, "'worst'", "'critical'"),
     ("analyze {story} --color pink", 2, "'pink'", "'never'"),
     ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
@@ -54,15 +67,25 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("rules show compation", 2, "no rule 'compation'", "thpdiag rules list"),
     ("rules facts frobnication", 2, "no fact or metric matches", "thpdiag rules facts"),
     ("rules lint {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
+    ("rules lint {tmp}/notes.txt", 2, "notes.txt' is a file, not a folder", "thpdiag rules lint --help"),
+    ("rules lint {tmp}/absent", 2, "folder '", "thpdiag rules lint --help"),
+    ("doctor --config {tmp}/empty", 2, "empty' is a folder, not a file", "thpdiag doctor --help"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
     ("render {tmp}/other.json", 3, "no thpdiag result", "thpdiag analyze"),
     ("triage run {tmp}/empty --out-dir {tmp}/out", 3, "holds no bundle", "check the path"),
     ("triage run {tmp}/absent --out-dir {tmp}/out", 3, "does not exist", "check the path"),
     ("triage run {tmp}/*.zip --out-dir {tmp}/out", 3, "nothing fits this pattern", "check the path"),
     ("triage merge {tmp}/empty", 3, "no such store", "the output folder of `thpdiag triage`"),
+    ("triage run {story} --out-dir /proc/x", 3, "/proc/x: cannot be written (No such", "; choose a folder that exists"),
+    ("triage run {story} --out-dir {tmp}/notes.txt", 2, "notes.txt' is a file, not a folder", "run --help"),
+    ("serve --data /proc/x", 3, "/proc/x: cannot be written (No such", "; choose a folder that exists"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
     ("series {story}", 2, "name a metric", "--list"),
     ("series {tmp}/switch.txt node_vmstat_compact_stall", 3, "values over time", "thpdiag inputs"),
+    ("series {tmp}/memory.txt node_vmstat_compact_stall", 3, "is not in the input (", "; --list shows all"),
+    ("series {tmp}/memory.txt compact_stal", 3, "compact_stal is not in the input", "; --list shows all"),
+    ("series {tmp}/memory.txt MemFre", 3, "names with it are", "node_memory_MemFree_bytes"),
+    ("series {tmp}/memory.txt node_memory_MemFere_bytes", 3, "is not in", "did you mean 'node_memory_MemFree_bytes'?"),
     ("flame {story} -o {tmp}/flame.svg", 2, "does not write svg", "formats are folded, json, speedscope"),
     ("rules docs -o {tmp}/rules.html", 2, "does not write html", "formats are markdown"),
     ("ask {story} -o script={tmp}/none/x.sh", 2, "cannot be written", "no such folder"),
@@ -81,6 +104,9 @@ def test_a_wrong_invocation_has_a_way_out(
     (tmp_path / "empty.tar").touch()
     (tmp_path / "notes.txt").write_text("It was a dark and stormy night.\n")
     (tmp_path / "switch.txt").write_text("$ cat /sys/kernel/mm/transparent_hugepage/enabled\n[always] madvise never\n")
+    (tmp_path / "memory.txt").write_text(
+        "$ cat /proc/meminfo\nMemTotal:  24684092 kB\nMemFree:  1468409 kB\nBuffers:  4096 kB\nCached:  8192 kB\n"
+    )
     (tmp_path / "other.json").write_text('{"a": 1}')
     words = command.format(tmp=tmp_path, story=STORY, saved=SAVED).split()
     done = run(*words)
@@ -89,6 +115,14 @@ def test_a_wrong_invocation_has_a_way_out(
     assert done.err.startswith("thpdiag: ")
     assert mistake in done.err
     assert way_out in done.err
+
+
+def test_a_baseline_of_another_format_names_the_one_that_is_expected(tmp_path: Path, run: Run) -> None:
+    """The place first, as editors and CI want it, then the line."""
+    (tmp_path / "notes.txt").write_text("It was a dark and stormy night.\n")
+    done = run("analyze", STORY, "--baseline", tmp_path / "notes.txt")
+    assert (done.code, done.out) == (2, "")
+    assert "notes.txt:1:1: a baseline is JSON, as `thpdiag baseline create` writes it: " in done.err
 
 
 def test_an_archive_without_members_is_a_document_in_json(tmp_path: Path, run: Run) -> None:

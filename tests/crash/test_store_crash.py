@@ -116,7 +116,7 @@ def test_a_read_only_disk(tmp_path: Path) -> None:
     read, refused = on_a_small_disk("read-only", tmp_path)
 
     assert read == "5"
-    assert refused == f"{tmp_path}: cannot be written (Read-only file system)"
+    assert refused == f"{tmp_path}: cannot be written (Read-only file system); choose a place on another file system"
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

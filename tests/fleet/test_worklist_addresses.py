@@ -98,12 +98,12 @@ def test_names_of_copies_are_harmless(server: Web, tmp_path: Path, path: str, na
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("/status/404", "cannot be fetched: it does not exist"),
-        ("/status/401", "cannot be fetched: access is denied (401)"),
-        ("/status/403", "cannot be fetched: access is denied (403)"),
-        ("/status/410", "cannot be fetched: the server answers 410"),
-        ("/status/500", "cannot be fetched: the server answers 500"),
-        ("/cut", "cannot be fetched: the connection was cut"),
+        ("/status/404", "cannot be fetched: it does not exist; check the address"),
+        ("/status/401", "cannot be fetched: access is denied (401); check the account that is configured for it"),
+        ("/status/403", "cannot be fetched: access is denied (403); check the account that is configured for it"),
+        ("/status/410", "cannot be fetched: the server answers 410; check the address"),
+        ("/status/500", "cannot be fetched: the server answers 500; run it again"),
+        ("/cut", "cannot be fetched: the connection was cut; run it again"),
     ],
 )
 def test_troubles_of_the_web(server: Web, tmp_path: Path, path: str, message: str) -> None:
@@ -116,8 +116,11 @@ def test_a_server_that_is_not_there(tmp_path: Path) -> None:
     """Refused at once."""
     with web() as gone:
         address = gone.address
-    assert failed(f"{address}/a.tar?token={KEY}", tmp_path) == "cannot be fetched: the connection was refused"
-    assert failed("http://[::1", tmp_path) == "is not a valid address: invalid server name"
+    assert (
+        failed(f"{address}/a.tar?token={KEY}", tmp_path)
+        == "cannot be fetched: the connection was refused; check the name and port of the server"
+    )
+    assert failed("http://[::1", tmp_path) == "is not a valid address: invalid server name; check the address"
 
 
 def test_no_more_is_fetched_than_is_allowed(server: Web, tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_a_copy_from_s3(bucket: Bucket, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bucket")
 def test_what_is_not_in_s3(tmp_path: Path, key: str) -> None:
     """Neither the object nor the bucket."""
-    assert failed(f"s3://{key}", tmp_path) == "cannot be fetched: it does not exist"
+    assert failed(f"s3://{key}", tmp_path) == "cannot be fetched: it does not exist; check the address"
 
 
 def test_too_large_for_s3(bucket: Bucket, tmp_path: Path) -> None:
@@ -159,7 +162,7 @@ def test_a_cut_connection_to_s3(server: Web, tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(S3FileSystem, "retries", 1)
     monkeypatch.setenv("AWS_ENDPOINT_URL", server.address)
     server.cut.add("/bucket/a.tar")
-    assert failed("s3://bucket/a.tar", tmp_path) == "cannot be fetched: the connection was cut"
+    assert failed("s3://bucket/a.tar", tmp_path) == "cannot be fetched: the connection was cut; run it again"
 
 
 def test_without_credentials(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,17 +170,23 @@ def test_without_credentials(bucket: Bucket, tmp_path: Path, monkeypatch: pytest
     bucket.put({"a.tar": b"1"})
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    assert failed("s3://bucket/a.tar", tmp_path) == "cannot be fetched: no credentials for it"
+    assert "no credentials for it; configure them " in failed("s3://bucket/a.tar", tmp_path)
     monkeypatch.setenv("FSSPEC_S3_ANON", "true")
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("ExpiredToken", "cannot be fetched: the credentials have expired"),
-        ("AccessDenied", "cannot be fetched: access is denied (AccessDenied)"),
-        ("InvalidAccessKeyId", "cannot be fetched: access is denied (InvalidAccessKeyId)"),
-        ("SomethingNew", "cannot be fetched: the server failed"),
+        ("ExpiredToken", "cannot be fetched: the credentials have expired; renew them"),
+        (
+            "AccessDenied",
+            "cannot be fetched: access is denied (AccessDenied); check the account that is configured for it",
+        ),
+        (
+            "InvalidAccessKeyId",
+            "cannot be fetched: access is denied (InvalidAccessKeyId); check the account that is configured for it",
+        ),
+        ("SomethingNew", "cannot be fetched: the server failed; run it again"),
     ],
 )
 def test_refusals_of_s3(
@@ -280,7 +289,7 @@ def test_addresses_in_a_list(bucket: Bucket, tmp_path: Path) -> None:
     assert [(item.label, item.refused) for item in find_items([], lists=[str(tmp_path / "list")])] == [
         ("s3://bucket/n/a.tar", ""),
         ("s3://bucket/n/b.tar", ""),
-        ("s3://nobucket", "cannot be fetched: it does not exist"),
+        ("s3://nobucket", "cannot be fetched: it does not exist; check the address"),
         ("odd://x/y", "odd:// is not an address type that fsspec supports"),
         ("file:///etc/passwd", "of files of this machine name the path, and of addresses only the file itself"),
         ("s3://bucket/unasked.tar", ""),

@@ -60,15 +60,24 @@ def test_a_key_that_looks_like_a_pattern(bucket: Bucket) -> None:
     ("name", "message"),
     [
         ("s3://bucket", "s3://bucket names no object; with / at its end it is all that lies there"),
-        ("s3://", "s3:// names no bucket"),
-        ("s3:///a.tar", "s3:///a.tar names no bucket"),
-        ("s3://no such bucket!/", "s3://no such bucket!/ cannot be fetched: no bucket or object can be called so"),
+        ("s3://", "s3:// names no bucket; check the address"),
+        ("s3:///a.tar", "s3:///a.tar names no bucket; check the address"),
+        (
+            "s3://no such bucket!/",
+            "s3://no such bucket!/ cannot be fetched: no bucket or object can have this name; check the address",
+        ),
         ("s3://bu*/a.tar", "s3://bu*/a.tar is a pattern of servers or buckets; name one of them"),
         ("http://*.host/", "http://*.host/ is a pattern of servers or buckets; name one of them"),
-        ("http:///x/", "http:///x/ names no server"),
-        ("http://[::1/x/", "http://[::1/x/ is not a valid address: invalid server name"),
-        ("http://me:sec/ret@host/x/", "http://_/host/x/ is not a valid address: invalid server name"),
-        ("http://host:port/x.tar", "http://host:port/x.tar is not a valid address: invalid server name"),
+        ("http:///x/", "http:///x/ names no server; check the address"),
+        ("http://[::1/x/", "http://[::1/x/ is not a valid address: invalid server name; check the address"),
+        (
+            "http://me:sec/ret@host/x/",
+            "http://_/host/x/ is not a valid address: invalid server name; check the address",
+        ),
+        (
+            "http://host:port/x.tar",
+            "http://host:port/x.tar is not a valid address: invalid server name; check the address",
+        ),
     ],
 )
 @pytest.mark.usefixtures("bucket")

@@ -13,7 +13,7 @@ from thpdiag.fleet.sources import remote as lists
 from thpdiag.fleet.sources.item import UnreadError
 from thpdiag.fleet.sources.items import find_items
 
-GONE = "cannot be fetched: it does not exist"
+GONE = "cannot be fetched: it does not exist; check the address"
 pytestmark = pytest.mark.usefixtures("asked_directly")
 
 
@@ -111,7 +111,7 @@ def test_a_page_that_is_too_long(server: Web, monkeypatch: pytest.MonkeyPatch, p
     """Neither memory nor patience ends before it does."""
     monkeypatch.setattr(lists, "_MAX_PAGE_BYTES", 999)
     server.files["/n/"] = gzip.compress(bytes(1000)) if packed else bytes(1000)
-    with pytest.raises(InputError, match=r"/n/ cannot be listed: its page has more than 999 bytes$"):
+    with pytest.raises(InputError, match=r"/n/ cannot be listed: its page has more than 999 bytes; check the address$"):
         find_items([f"{server.address}/n/"])
 
 
@@ -125,9 +125,9 @@ def test_each_lost_folder_is_told_and_the_others_are_listed(server: Web) -> None
     server.cut.add("/n/cut/")
     assert listed(server) == [
         ("a.tar", ""),
-        ("broken", "cannot be fetched: the server answers 500"),
-        ("cut", "cannot be fetched: the connection was cut"),
-        ("forbidden", "cannot be fetched: access is denied (403)"),
+        ("broken", "cannot be fetched: the server answers 500; run it again"),
+        ("cut", "cannot be fetched: the connection was cut; run it again"),
+        ("forbidden", "cannot be fetched: access is denied (403); check the account that is configured for it"),
         ("gone", GONE),
         ("json", "cannot be listed: not a page of links"),
         ("web/b.tar", ""),
@@ -138,7 +138,7 @@ def test_a_lost_folder_may_be_the_first(server: Web) -> None:
     """It is no mistake of the user, unlike a list that is not there at all."""
     server.files |= {"/n/": b'<a href="gone/"><a href="web/">', "/n/web/": b'<a href="b.tar">'}
     assert listed(server) == [("gone", GONE), ("web/b.tar", "")]
-    with pytest.raises(InputError, match=r"/gone/ cannot be fetched: it does not exist$"):
+    with pytest.raises(InputError, match=r"/gone/ cannot be fetched: it does not exist; check the address$"):
         find_items([f"{server.address}/gone/"])
 
 
@@ -146,7 +146,10 @@ def test_a_list_that_breaks_off_says_so(server: Web) -> None:
     """A server that no longer answers is not asked for folder after folder."""
     server.files["/n/"] = b'<a href="a.tar"><a href="b/"><a href="c/">'
     server.silent.add("/n/b/")
-    assert listed(server) == [("a.tar", ""), ("(what is lost)", "cannot be fetched: the connection was cut")]
+    assert listed(server) == [
+        ("a.tar", ""),
+        ("(what is lost)", "cannot be fetched: the connection was cut; run it again"),
+    ]
     assert set(server.asked) == {"/n/", "/n/b/"}
 
 

@@ -236,7 +236,7 @@ def test_a_baseline_is_the_same_whatever_the_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text_", "said"),
     [
-        ("{", "baseline.json:1:2: Expecting property name"),
+        ("{", "baseline.json:1:2: a baseline is JSON, as `thpdiag baseline create` writes it: expecting property name"),
         ("[]", "baseline.json: no baseline: its schema is not thpdiag/baseline/1"),
         ('{"schema": "thpdiag/baseline/1", "accepted": [], "x": 1}', "baseline.json: unknown key 'x'"),
         ('{"schema": "thpdiag/baseline/1", "accepted": [1]}', "baseline.json: accepted[0]: an entry is an object"),

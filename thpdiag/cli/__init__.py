@@ -11,8 +11,8 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
@@ -20,11 +20,35 @@ from typing import Any, Final, NoReturn
 
 import rich_click as click
 from click.core import ParameterSource
-from click.exceptions import Abort, ClickException, NoArgsIsHelpError
+from click.exceptions import Abort, BadOptionUsage, ClickException, NoArgsIsHelpError
 from click.exceptions import UsageError as ClickUsageError
 
 from thpdiag import __version__
 from thpdiag.errors import BUG_EXIT_CODE, AcceptanceError, RuleError, ThpdiagError, UsageError
+
+
+@contextmanager
+def named_in_mistakes(command: click.Command, name: str | None, parent: click.Context | None) -> Iterator[None]:
+    """An option without its value leads to the help of its command, which click leaves out."""
+    try:
+        yield
+    except BadOptionUsage as mistake:
+        mistake.ctx = mistake.ctx or click.Context(command, parent, name)
+        raise
+
+
+class PartCommand(click.RichCommand):
+    """A command of a group that is imported as a whole."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        with named_in_mistakes(self, info_name, parent):
+            return super().make_context(info_name, args, parent, **extra)
+
+
+class PartGroup(click.RichGroup):
+    """Such a group."""
+
+    command_class = PartCommand
 
 
 class DeferredCommand(click.RichCommand):
@@ -35,7 +59,9 @@ class DeferredCommand(click.RichCommand):
         self._load = load
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        return self._load().make_context(info_name, args, parent, **extra)
+        command = self._load()
+        with named_in_mistakes(command, info_name, parent):
+            return command.make_context(info_name, args, parent, **extra)
 
 
 class DeferredGroup(click.RichGroup):
@@ -303,12 +329,13 @@ def _describe(mistake: ClickException) -> str:
     if not isinstance(mistake, ClickUsageError):
         return text
     text = f"{text[:1].lower()}{text[1:]}".replace("no such command", "no command")
+    text = re.sub(r"Directory ('.*') is a file$", r"\1 is a file, not a folder", text)
+    text = re.sub(r"File ('.*') is a directory$", r"\1 is a folder, not a file", text)
+    text = text.replace(": Directory '", ": folder '").replace(": File '", ": file '").replace(": Path '", ": path '")
     context = mistake.ctx
-    if context is None:
-        return text
-    if variable := _variable(mistake, context):
+    if context and (variable := _variable(mistake, context)):
         return f"{variable}: {text}"
-    return text if "did you mean" in text else f"{text}; see `{context.command_path} --help`"
+    return text if "did you mean" in text else f"{text}; see `{context.command_path if context else 'thpdiag'} --help`"
 
 
 def _variable(mistake: ClickUsageError, context: click.Context) -> str:

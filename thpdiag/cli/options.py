@@ -31,7 +31,7 @@ from thpdiag.cli.terminal import print_progress, remember, setting, show_progres
 from thpdiag.engine.load import Rule, changed_params, rule_files, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
-from thpdiag.errors import InputError, UsageError
+from thpdiag.errors import InputError, UsageError, describe_unwritable
 from thpdiag.host.options import Options, parse_window
 from thpdiag.knowledge.yaml_nodes import suggestion
 from thpdiag.model import SEVERITIES, Problem
@@ -418,7 +418,11 @@ def parse_outputs(
             known = default
         if known not in formats or not rest:
             wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
-            if default:
+            if Path(text).is_dir():
+                wrong = (
+                    f"-o: {text} is a folder; write FORMAT=PATH, or a file in it, such as {Path(text, 'report.html')}"
+                )
+            elif default:
                 wrong = f"-o {text!r}: this command does not write {known}; write FORMAT=PATH"
             raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
         found.append((known, Path(rest)))
@@ -435,7 +439,7 @@ def _check_outputs(paths: Sequence[Path]) -> None:
         if str(path) == "-":
             continue
         if path.is_dir():
-            raise UsageError(f"-o: {path} is a folder")
+            raise UsageError(f"-o: {path} is a folder; name a file in it")
         if not path.parent.is_dir():
             raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}; create it first")
     whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
@@ -517,7 +521,7 @@ def write(content: str | bytes, path: Path) -> None:
         with path.open(mode) as file:
             file.write(content.encode() if isinstance(content, str) else content)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(describe_unwritable(path, error)) from error
     notice(f"{path} written")
 
 
@@ -721,5 +725,5 @@ def _write_mapping(path: Path, text: str) -> None:
             path.chmod(S_IMODE(mode) & ~OTHERS_MODE)
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from error
+        raise UsageError(describe_unwritable(path, error)) from error
     notice(f"{path} written")

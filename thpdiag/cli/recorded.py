@@ -99,18 +99,27 @@ def _why_no_metric(word: str, known: Iterable[str]) -> str:
     if holding:
         more = f" and {len(holding) - MAX_NAMES} more" if len(holding) > MAX_NAMES else ""
         return visible(f"{word} is not in the input; names with it are {', '.join(holding[:MAX_NAMES])}{more}")
-    hint = "" if set(word) & set("*?[") else _similar_name(word, names)
-    vocabulary = next((term(name) for name in possible_names(word) if name in spelled_out()), None)
-    if vocabulary and not hint:
-        return visible(f"{word} is not in the input ({vocabulary.means}); it is printed by: {vocabulary.ask_for}")
-    return visible(f"{word or 'a metric without a name'} is not in the input{hint or '; --list shows all'}")
+    possible = possible_names(word) if word else ()
+    vocabulary = next((term(name) for name in possible if name in spelled_out()), None)
+    if vocabulary is None:
+        if hint := "" if set(word) & set("*?[") else _similar_name(word, names):
+            return visible(f"{word} is not in the input{hint}")
+        vocabulary = next((one for name in possible if (one := term(name))), None)  # of a family
+    if vocabulary is None:
+        return visible(f"{word or 'a metric without a name'} is not in the input; --list shows all")
+    source = f"it is printed by: {vocabulary.ask_for}"
+    return visible(f"{word} is not in the input ({vocabulary.means}); {source}; --list shows all that is there")
 
 
 def _similar_name(word: str, names: Sequence[str]) -> str:
-    """The name that may be meant; the kernel's own words are without what we put around them."""
-    short = {name.removeprefix("node_vmstat_").removeprefix("node_memory_"): name for name in names}
-    found = suggestion(word, short)
+    """The name that may be meant; both are compared without what node_exporter puts before the kernel's words."""
+    short = {_kernel_word(name): name for name in names}
+    found = suggestion(_kernel_word(word), short, cutoff=0.7)
     return next((found.replace(f"'{s}'", f"'{name}'") for s, name in short.items() if f"'{s}'" in found), found)
+
+
+def _kernel_word(name: str) -> str:
+    return name.removeprefix("node_vmstat_").removeprefix("node_memory_")
 
 
 def _describe_metrics(every: Sequence[Case]) -> str:

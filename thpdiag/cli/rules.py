@@ -16,6 +16,7 @@ from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.knowledge import issue_complaints, pack_complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import Coverage, rule_coverage, run_case, trials, unnoticed_mistakes, without_cases
+from thpdiag.cli import PartGroup
 from thpdiag.cli.options import (
     RULES,
     SET,
@@ -30,14 +31,14 @@ from thpdiag.engine.lint import lint_names, lint_rules
 from thpdiag.engine.lint.issue import cases_beside
 from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
-from thpdiag.errors import UsageError
+from thpdiag.errors import UsageError, describe_unwritable
 from thpdiag.knowledge.known_issues import catalogue as known_issues
 from thpdiag.knowledge.vocabulary import Term, term, terms
 from thpdiag.parsers import parsers_of_names
 from thpdiag.report.layout import fold
 
 
-@click.group()
+@click.group(cls=PartGroup)
 def command() -> None:
     """List, show, check, and test the rules."""
 
@@ -189,7 +190,7 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
             path.write_text(text, encoding="utf-8")
             click.echo(path)
     except OSError as error:
-        raise UsageError(f"cannot write {folder}: {error.strerror}") from error
+        raise UsageError(describe_unwritable(folder, error)) from error
 
 
 @command.command("docs")

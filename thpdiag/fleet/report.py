@@ -34,7 +34,7 @@ from typing import Any, Final, TextIO
 from jinja2 import TemplateError
 
 from thpdiag import __version__
-from thpdiag.errors import StoreError, StoreFullError, UsageError
+from thpdiag.errors import StoreError, StoreFullError, UsageError, describe_unwritable
 from thpdiag.fleet.formats import CI_FORMATS, DAMAGED_RESULT, FLEET_FORMATS, MALFORMED, ci_reports
 from thpdiag.fleet.overview import Fleet, Gate, judge_findings
 from thpdiag.fleet.page import write_page
@@ -166,7 +166,7 @@ def write_errors(file: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = StoreFullError if error.errno in DISK_FULL_ERRNOS else UsageError
-        raise full(f"{file}: cannot be written ({error.strerror})") from error
+        raise full(describe_unwritable(file, error)) from error
 
 
 PAGES_FOLDER: Final = "hosts"

@@ -130,9 +130,9 @@ def point_at(path: str, text: str, message: str, place: Place | None) -> str:
     return f"{path}:{place.line}:{place.column}: {message}{pointer}"
 
 
-def suggestion(word: str, known: Iterable[str]) -> str:
+def suggestion(word: str, known: Iterable[str], cutoff: float = 0.55) -> str:
     """`; did you mean 'x'?` if something known is like the word."""
     import difflib  # only for a mistake
 
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.55)
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean '{close[0]}'?" if close else ""

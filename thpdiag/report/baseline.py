@@ -278,7 +278,7 @@ def rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The entries of a file as they stand there, checked."""
     data = _read_json(path)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("accepted"), list):
-        raise AcceptanceError(f"{path}: no baseline: its schema is not {SCHEMA}")
+        raise AcceptanceError(f"{path}: no baseline: its schema is not {SCHEMA}; `thpdiag baseline create` writes one")
     top = ("schema", "accepted")
     wrong = [f"unknown key '{key}'{suggestion(key, top)}" for key in data if key not in top]
     wrong += [f"accepted[{n}]: {m}" for n, row in enumerate(data["accepted"]) for m in _row_mistakes(row)]
@@ -305,7 +305,8 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise AcceptanceError(point_at(str(path), text, error.msg, Place(error.lineno, error.colno))) from error
+        wrong = f"a baseline is JSON, as `thpdiag baseline create` writes it: {error.msg[:1].lower()}{error.msg[1:]}"
+        raise AcceptanceError(point_at(str(path), text, wrong, Place(error.lineno, error.colno))) from error
     except (ValueError, RecursionError) as error:
         raise AcceptanceError(f"{path}: {error}") from error
 

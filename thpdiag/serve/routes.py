@@ -17,7 +17,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, describe_unwritable
 from thpdiag.serve.access.gate import Routes, Rule, protect
 from thpdiag.serve.access.http import RefusedError, problem_response, wants_page
 from thpdiag.serve.access.principals import Scope
@@ -150,7 +150,7 @@ def _endpoint(rule: Rule, server: Server) -> Handler:
             response: Response = await handler(request, server)
         except OSError as error:
             if error.errno in UNWRITABLE_ERRNOS:
-                raise StoreError(f"{server.storage.folder}: cannot be written ({error.strerror})") from error
+                raise StoreError(describe_unwritable(server.storage.folder, error)) from error
             raise
         return response
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
-from thpdiag.errors import StoreFullError, UsageError
+from thpdiag.errors import StoreFullError, UsageError, describe_unwritable
 from thpdiag.model.document import compact
 from thpdiag.report.escaping import csv_writer
 from thpdiag.store.reading import FLAT_COLUMNS, StoreReader
@@ -95,7 +95,7 @@ def export(store: StoreReader, file: Path, form: str = "") -> None:
             part.replace(file)
         except OSError as error:
             full = StoreFullError if error.errno in DISK_FULL_ERRNOS else UsageError
-            raise full(f"{file}: cannot be written ({error.strerror})") from error
+            raise full(describe_unwritable(file, error)) from error
 
 
 def _rows(store: StoreReader) -> Iterator[list[Any]]:

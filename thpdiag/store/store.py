@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn, Self
 
-from thpdiag.errors import StoreError, StoreFullError
+from thpdiag.errors import StoreError, StoreFullError, describe_unwritable
 from thpdiag.store.reading import StoreReader, Totals
 from thpdiag.store.results import (
     FINDING_FIELDS,
@@ -169,7 +169,7 @@ class Store(StoreReader):
             folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(folder, busy, waiting)
         except OSError as error:
-            raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+            raise StoreError(describe_unwritable(folder, error)) from error
         with store_errors(folder / DATABASE_NAME), _errors_at_begin(folder), ExitStack() as undo:
             undo.callback(lock.release)
             database = undo.enter_context(closing(open_for_writing(folder / DATABASE_NAME)))
@@ -311,7 +311,7 @@ def _errors_at_begin(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno not in DISK_FULL_ERRNOS:
-            raise StoreError(f"{folder}: cannot be written ({error.strerror})") from error
+            raise StoreError(describe_unwritable(folder, error)) from error
         raise StoreFullError(
             f"{folder}: no room for results ({error.strerror}). A run needs 1 MiB to begin; what is stored is safe."
         ) from error

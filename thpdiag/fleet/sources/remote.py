@@ -174,14 +174,14 @@ class Remote:
             raise UsageError("of files of this machine name the path, and of addresses only the file itself")
         remote = cls(scheme + mark + rest, scheme, _filesystem_class(scheme))
         if scheme in _S3_SCHEMES and not rest.partition("/")[0]:
-            raise UnreadError("names no bucket")
+            raise UnreadError(f"names no bucket; {_CHECK}")
         if scheme in _WEB_SCHEMES:
             try:
                 server, port = urlsplit(address).hostname, urlsplit(address).port
             except ValueError as error:
-                raise UnreadError("is not a valid address: invalid server name") from error
+                raise UnreadError(f"is not a valid address: invalid server name; {_CHECK}") from error
             if not server or port == 0:
-                raise UnreadError("names no server")
+                raise UnreadError(f"names no server; {_CHECK}")
         return remote
 
     @property
@@ -214,7 +214,7 @@ class Remote:
         with _transfer_errors():
             asyncio.run(self._copy(place, progress))
         if progress.size is not None and place.stat().st_size != progress.size:
-            raise UnreadError(f"cannot be fetched: only {place.stat().st_size} of {progress.size} bytes came")
+            raise UnreadError(f"cannot be fetched: only {place.stat().st_size} of {progress.size} bytes came; {_AGAIN}")
 
     async def _copy(self, place: Path, progress: Any) -> None:
         options: dict[str, int] = {}
@@ -422,27 +422,32 @@ _LIBRARY_ERRORS: Final = {
     "google.auth.exceptions": ("GoogleAuthError",),
     "azure.core.exceptions": ("AzureError",),
 }
+_AGAIN: Final = "run it again"
+_CHECK: Final = "check the address"
+_CHECK_SERVER: Final = "check the name and port of the server"
+_CHECK_ACCOUNT: Final = "check the account that is configured for it"
+_FREE: Final = "free space in the scratch folder"
 _ERRNO_SENTENCES: Final = {
-    errno.ENOSPC: "no room for scratch files",
-    errno.EDQUOT: "no room for scratch files",
-    errno.ECONNREFUSED: "the connection was refused",
-    errno.ECONNRESET: "the connection was cut",
-    errno.EPIPE: "the connection was cut",
-    errno.EIO: "the server failed",
-    errno.EREMOTEIO: "the server failed",
-    errno.EBUSY: "the server is busy",
+    errno.ENOSPC: f"no room for scratch files; {_FREE}",
+    errno.EDQUOT: f"no room for scratch files; {_FREE}",
+    errno.ECONNREFUSED: f"the connection was refused; {_CHECK_SERVER}",
+    errno.ECONNRESET: f"the connection was cut; {_AGAIN}",
+    errno.EPIPE: f"the connection was cut; {_AGAIN}",
+    errno.EIO: f"the server failed; {_AGAIN}",
+    errno.EREMOTEIO: f"the server failed; {_AGAIN}",
+    errno.EBUSY: f"the server is busy; {_AGAIN}",
 }
 _CLASS_SENTENCES: Final = {
     **dict.fromkeys(
         ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError"),
-        "no credentials for it",
+        "no credentials for it; configure them as for the tools of its vendor, such as in AWS_PROFILE",
     ),
-    "ClientConnectorDNSError": "unknown server name",
-    "ClientPayloadError": "the connection was cut",
-    "ServerDisconnectedError": "the connection was cut",
-    "ParamValidationError": "no bucket or object can be called so",
-    "EndpointConnectionError": "the server cannot be reached",
-    "ClientConnectorCertificateError": "the server's certificate is not trusted",
+    "ClientConnectorDNSError": f"unknown server name; {_CHECK}",
+    "ClientPayloadError": f"the connection was cut; {_AGAIN}",
+    "ServerDisconnectedError": f"the connection was cut; {_AGAIN}",
+    "ParamValidationError": f"no bucket or object can have this name; {_CHECK}",
+    "EndpointConnectionError": f"the server cannot be reached; {_CHECK_SERVER}",
+    "ClientConnectorCertificateError": "the server's certificate is not trusted; set SSL_CERT_FILE to that of its CA",
 }
 
 
@@ -460,23 +465,23 @@ def _transfer_errors() -> Iterator[None]:
 
 
 def _describe_failure(error: Exception) -> str:
-    """What happened, without a word of the message, which may hold the address."""
+    """What happened and a way out, without a word of the message, which may hold the address."""
     name, code = type(error).__name__, _response_code(error)
     in_brackets = f" ({code})" if code else ""
     number = getattr(getattr(error, "os_error", error), "errno", None)  # of a refused connection one deeper
     if "Expired" in code or "Expired" in name:
-        return "the credentials have expired"
+        return "the credentials have expired; renew them"
     if isinstance(error, TimeoutError):
-        return "the server does not answer in time"
+        return f"the server does not answer in time; {_AGAIN}"
     if isinstance(error, FileNotFoundError) or code == "404":
-        return "it does not exist"
+        return f"it does not exist; {_CHECK}"
     if isinstance(error, PermissionError) or code in {"401", "403"}:
-        return f"access is denied{in_brackets}"
+        return f"access is denied{in_brackets}; {_CHECK_ACCOUNT}"
     if isinstance(error, OSError) and number in _ERRNO_SENTENCES:
         return _ERRNO_SENTENCES[number]
     if code.isdigit():
-        return f"the server answers {code}"
-    return _CLASS_SENTENCES.get(name, f"{name}{in_brackets}")
+        return f"the server answers {code}; {_AGAIN if code.startswith('5') else _CHECK}"
+    return _CLASS_SENTENCES.get(name, f"{name}{in_brackets}; {_CHECK}")
 
 
 def _response_code(error: Exception) -> str:

@@ -32,7 +32,7 @@ from typing import Final, Self
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, select, update
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, describe_unwritable
 from thpdiag.serve.storage.access import AuditTable, LoginTable, TokenTable
 from thpdiag.serve.storage.bundles import (
     MAX_FILES,
@@ -409,4 +409,4 @@ def _os_errors_as_store_errors(folder: Path) -> Iterator[None]:
         yield
     except OSError as error:
         full = StoreFullError if error.errno in DISK_FULL_ERRNOS else StoreError
-        raise full(f"{folder}: cannot be written ({error.strerror})") from error
+        raise full(describe_unwritable(folder, error)) from error
