@@ -300,10 +300,8 @@ def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator
     say = language()
     if say.has("with_the_setting", text) and say.has("thp_nearby", " ".join((*before, text, *after))):
         yield from (("cured_by", "thp.enabled"), ("cured", "waits"), ("came_back", "yes"))
-    elif sides := _compared_sides(text, " ".join((*before[-1:], text))):
-        yield from (("cured_by", "thp.defrag" if "defrag" in text else "thp.enabled"), ("cured", "work"))
-        if times := next((number for number in sides.groupdict().values() if number), ""):
-            yield "gain", round(float(times), 1)
+    elif comparison := list(_comparison(text, before)):
+        yield from comparison
     elif (what := _switched_off(text, before, after)) is not None:
         yield from _after_the_switch(what, text, before, after)
     elif say.has("on", text):
@@ -316,6 +314,16 @@ def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator
         yield "helped_by_reboot", "yes"
 
 
+def _comparison(text: str, before: Sequence[str]) -> Iterator[Statement]:
+    """One side of the switch against the other, in one sentence."""
+    if (than := language().patterns["better_with"].search(text)) and not _NOT.search(_before(than, text)):
+        yield "not_cured", "yes"
+    elif sides := _compared_sides(text, " ".join((*before[-1:], text))):
+        yield from (("cured_by", "thp.defrag" if "defrag" in text else "thp.enabled"), ("cured", "work"))
+        if times := next((number for number in sides.groupdict().values() if number), ""):
+            yield "gain", round(float(times), 1)
+
+
 def _compared_sides(text: str, near: str) -> re.Match[str] | None:
     """Where the text says how much better it was without huge pages than with them, or worse with them.
 
@@ -323,10 +331,14 @@ def _compared_sides(text: str, near: str) -> re.Match[str] | None:
     """
     say = language()
     found = say.patterns["better_without"].search(text) or say.patterns["worse_with"].search(text)
-    if found is None or _NOT.search(text[max(0, found.start() - BEFORE_CHARS) : found.end()]):
+    if found is None or _NOT.search(_before(found, text) + found[0]):
         return None
     values = {"never"} < set(re.findall(r"\b(?:always|madvise|never)\b", found[0]))
     return None if say.has("other_cure", text) or not (values or say.has("huge_pages", near)) else found
+
+
+def _before(found: re.Match[str], text: str) -> str:
+    return text[max(0, found.start() - BEFORE_CHARS) : found.start()]
 
 
 _NOT = re.compile(r"\b(?:not|no|neither|nor|hardly|barely)\b|n't\b")  # and not the setting `never`
@@ -413,7 +425,7 @@ _DURATION = re.compile(
 )
 _SIZE = re.compile(r"(?<![\w.])(?P<n>\d+(?:[.,]\d+)?)\s?(?P<u>[kmgt])i?b?(?:ytes?)?\b")
 _TIMES = re.compile(
-    r"\b(?P<n>\d+(?:\.\d+)?) ?(?:x|times|-?fold)\b"
+    r"\b(?P<n>\d+(?:\.\d+)?)(?: ?(?:±|\+/?-) ?\d+(?:\.\d+)?)? ?(?:x|times|-?fold)\b"  # with its spread
     r"|(?P<half>\bhalved\b|\b(?:by|in) half\b|\bdoubled\b|\bhalf (?:of )?the time\b)"
 )
 _FROM_TO = re.compile(

@@ -256,6 +256,13 @@ def _ruled_out(
     """
     own = mechanisms().get(leader.mechanism) if leader else None
     part = {leader.mechanism, *(own.leads_to if own else ())} if leader else set()
+    undecided = {
+        rule.file.mechanism
+        for rule in rules
+        if rule.file.role in LEADING
+        and mechanism_kind(rule.file.mechanism) == THP
+        and outcomes[rule.id].value is UNKNOWN
+    }
     for rule in sorted(rules, key=lambda r: r.id):
         outcome = outcomes[rule.id]
         if rule.file.role not in LEADING or outcome.value is not NO or rule.id in fired:
@@ -269,7 +276,14 @@ def _ruled_out(
             # What the host is, where that alone rules it out: a better reason than how busy it was at the time.
             lasting = outcome.against if outcome.firm and not outcome.excluded else ()
             told = [*(e for e in lasting if e.kind == "state" and e.cite is not None), *speaking]
-            yield RuledOut(rule, told[0].text, tuple(told[:3]))
+            if rule.file.mechanism not in undecided or not _denies_one_way(rule, told[0]):
+                yield RuledOut(rule, told[0].text, tuple(told[:3]))
+
+
+def _denies_one_way(rule: Rule, evidence: Evidence) -> bool:
+    """Whether it denies the rule and says nothing against its mechanism: what the host is, or more kernel time."""
+    check = rule.checks.get(evidence.check)
+    return evidence.kind == "state" or (evidence.kind == "cpu" and getattr(check, "below", None) is not None)
 
 
 def _is_of_form(rule: Rule, evidence: Evidence) -> bool:
