@@ -16,7 +16,7 @@ from typing import NamedTuple
 from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, ranked
 from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES
 from thpdiag.engine.load import Rule
-from thpdiag.engine.schema import OTHER_SETTING, ProfileCheck, ToggleCheck
+from thpdiag.engine.schema import OTHER_SETTING, FactCheck, ProfileCheck, SeriesCheck, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import DEFAULT_HUGE_PAGE_BYTES, max_huge_page_size
 from thpdiag.host.rates import max_rate, watched_seconds
@@ -281,9 +281,11 @@ def _ruled_out(
 
 
 def _denies_one_way(rule: Rule, evidence: Evidence) -> bool:
-    """Whether it denies the rule and says nothing against its mechanism: what the host is, or more kernel time."""
+    """Whether it denies the rule and says nothing against its mechanism: a short uptime, or more kernel time."""
     check = rule.checks.get(evidence.check)
-    return evidence.kind == "state" or (evidence.kind == "cpu" and getattr(check, "below", None) is not None)
+    if isinstance(check, FactCheck):
+        return check.fact == "uptime.seconds"
+    return evidence.kind == "cpu" and isinstance(check, SeriesCheck) and check.below is not None
 
 
 def _is_of_form(rule: Rule, evidence: Evidence) -> bool:
