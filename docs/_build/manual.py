@@ -75,7 +75,8 @@ def command(found: click.Command, name: str) -> Iterator[str]:
     if isinstance(found, click.Group):
         yield from paragraphs(found.help or "")
     for path, one in leaves(found, name):
-        usage = " ".join(one.collect_usage_pieces(click.Context(one)))
+        # A command keeps the options for help that its first context names; those of the tool are set at its root.
+        usage = " ".join(one.collect_usage_pieces(click.Context(one, click.Context(cli, **cli.context_settings))))
         yield from (".PP", f"\\fBthpdiag {quoted(path)}\\fR {quoted(usage)}", ".RS", *paragraphs(one.help or ""))
         own = [p for p in one.params if isinstance(p, click.Option) and not p.hidden and p.name != "config"]
         common = [key for key, option in options_of(one).items() if key in TEAM_OPTIONS and option in own]

@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from analyze_bytes import BUNDLES, STRICT, name, rules
-from command_line import STORY, Run
+from command_line import ROOT, STORY, Run
 from thpdiag.bundle import Limits
 from thpdiag.diagnosis.explanation import citations, explain
 from thpdiag.diagnosis.result_document import document
@@ -174,3 +174,10 @@ def test_of_a_snapshot_the_line_that_names_it_is_quoted(run: Run, tmp_path: Path
     text = run("explain", "THP-013", counters(tmp_path / "b", 1e6, 300000)).out
 
     assert re.search(r"in: +proc/vmstat:2\n +\| compact_fail 200000", text)
+
+
+def test_another_rule_is_named_by_its_title(run: Run) -> None:
+    """An id alone says nothing to who reads the answer."""
+    text = run("explain", "THP-152", ROOT / "fixtures/captures/churn-never/bundle").out
+    title = run("explain", "CTX-51").out.splitlines()[0].split(maxsplit=1)[1]
+    assert f"is: not found: {title} (CTX-51)" in " ".join(text.split())

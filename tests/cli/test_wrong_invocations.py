@@ -79,6 +79,8 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("triage run {story} --out-dir /proc/x", 3, "/proc/x: cannot be written (No such", "; choose a folder that exists"),
     ("triage run {story} --out-dir {tmp}/notes.txt", 2, "notes.txt' is a file, not a folder", "run --help"),
     ("serve --data /proc/x", 3, "/proc/x: cannot be written (No such", "; choose a folder that exists"),
+    ("serve backup /proc/x.tar --data {tmp}/data", 2, "/proc/x.tar: cannot be written", "; choose a folder that"),
+    ("serve restore {tmp}/notes.txt --data /proc/x", 3, "/proc/x: cannot be written", "; choose a folder that exists"),
     ("compare {story} {tmp}/absent", 3, "no such file or folder", "check the path"),
     ("series {story}", 2, "name a metric", "--list"),
     ("series {tmp}/switch.txt node_vmstat_compact_stall", 3, "values over time", "thpdiag inputs"),

@@ -90,8 +90,8 @@ def test_what_nobody_can_tell_has_a_column_of_its_own() -> None:
     alone = {m: ParsedInput({m: rows}, data.inputs, data.problems) for m, rows in data.readings.items()}
     settings = [given for member, given in alone.items() if "transparent_hugepage" in member]
     assert settings
-    assert {Answer.to(expected, "", given).column for given in settings} == {UNMEASURED}
-    assert Answer.to(expected, "", alone["mpstat.txt"]).column == UNKNOWN
+    assert {Answer.judge(expected, "", given).column for given in settings} == {UNMEASURED}
+    assert Answer.judge(expected, "", alone["mpstat.txt"]).column == UNKNOWN
 
 
 def test_the_worth_of_a_level() -> None:

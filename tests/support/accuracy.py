@@ -73,8 +73,8 @@ class Answer:
     breaches: tuple[str, ...]
 
     @classmethod
-    def to(cls, expected: Expected, gone: str, data: ParsedInput, full: Given | None = None) -> Answer:
-        """The answer to this input; what it is surer of than the full one breaks the law."""
+    def judge(cls, expected: Expected, gone: str, data: ParsedInput, full: Given | None = None) -> Answer:
+        """What thpdiag answers to this input; a finding that is surer than with the full input breaks the law."""
         less = given(data)
         breaches = tuple(sorted(r for r, level in less.sure.items() if full and level > full.sure.get(r, 0)))
         place = column(expected, less)
@@ -131,7 +131,7 @@ def same_cause(expected: Expected, given: Given) -> bool:
 def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -> Iterator[Answer]:
     """The full input first, then so many smaller ones, then (if asked for) each file alone."""
     data = read_input([expected.bundle], STRICT)
-    full = Answer.to(expected, "", data)
+    full = Answer.judge(expected, "", data)
     yield full
     chance = random.Random(f"{seed} {expected.name}")
     smaller = [less_at_random(data, chance) for _ in range(drops)]
@@ -141,7 +141,7 @@ def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -
             for member, rows in data.readings.items()
         ]
     for gone, rest in smaller:
-        yield Answer.to(expected, gone, rest, full.given)
+        yield Answer.judge(expected, gone, rest, full.given)
 
 
 def is_measured(data: ParsedInput) -> bool:

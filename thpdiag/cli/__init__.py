@@ -28,8 +28,8 @@ from thpdiag.errors import BUG_EXIT_CODE, AcceptanceError, RuleError, ThpdiagErr
 
 
 @contextmanager
-def named_in_mistakes(command: click.Command, name: str | None, parent: click.Context | None) -> Iterator[None]:
-    """An option without its value leads to the help of its command, which click leaves out."""
+def help_context(command: click.Command, name: str | None, parent: click.Context | None) -> Iterator[None]:
+    """Give the error of an option without a value the command whose help lists it, which click leaves out."""
     try:
         yield
     except BadOptionUsage as mistake:
@@ -37,18 +37,18 @@ def named_in_mistakes(command: click.Command, name: str | None, parent: click.Co
         raise
 
 
-class PartCommand(click.RichCommand):
-    """A command of a group that is imported as a whole."""
+class EagerCommand(click.RichCommand):
+    """A command that is imported with its group."""
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        with named_in_mistakes(self, info_name, parent):
+        with help_context(self, info_name, parent):
             return super().make_context(info_name, args, parent, **extra)
 
 
-class PartGroup(click.RichGroup):
-    """Such a group."""
+class EagerGroup(click.RichGroup):
+    """A group whose commands are imported with it."""
 
-    command_class = PartCommand
+    command_class = EagerCommand
 
 
 class DeferredCommand(click.RichCommand):
@@ -60,7 +60,7 @@ class DeferredCommand(click.RichCommand):
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         command = self._load()
-        with named_in_mistakes(command, info_name, parent):
+        with help_context(command, info_name, parent):
             return command.make_context(info_name, args, parent, **extra)
 
 

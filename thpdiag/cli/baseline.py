@@ -9,7 +9,7 @@ from typing import Any
 
 import rich_click as click
 
-from thpdiag.cli import PartGroup
+from thpdiag.cli import EagerGroup
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import TODAY, RuleChoice, parse_day, today_or
 from thpdiag.cli.saved import find_result
@@ -24,7 +24,7 @@ from thpdiag.store.reading import StoreReader
 from thpdiag.store.schema import DATABASE_NAME
 
 
-@click.group(cls=PartGroup)
+@click.group(cls=EagerGroup)
 def command() -> None:
     """Accept current findings, so that only new or worse ones fail --fail-on."""
 

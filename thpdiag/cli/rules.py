@@ -16,7 +16,7 @@ from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.knowledge import issue_complaints, pack_complaints
 from thpdiag.authoring.skeleton import skeleton
 from thpdiag.authoring.testing import Coverage, rule_coverage, run_case, trials, unnoticed_mistakes, without_cases
-from thpdiag.cli import PartGroup
+from thpdiag.cli import EagerGroup
 from thpdiag.cli.options import (
     RULES,
     SET,
@@ -38,7 +38,7 @@ from thpdiag.parsers import parsers_of_names
 from thpdiag.report.layout import fold
 
 
-@click.group(cls=PartGroup)
+@click.group(cls=EagerGroup)
 def command() -> None:
     """List, show, check, and test the rules."""
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import rich_click as click
 
 from thpdiag import __version__
-from thpdiag.cli import PartGroup
+from thpdiag.cli import EagerGroup
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import as_one
 from thpdiag.engine.load import digest, rule_set
@@ -202,7 +202,7 @@ def prune_now(place: Place, **options: Any) -> None:
 SHOWN_ONCE = "this token is shown only once; anyone who has it can use its scopes"
 
 
-@click.group(cls=PartGroup)
+@click.group(cls=EagerGroup)
 def token() -> None:
     """Create, list, and revoke tokens: `upload` sends bundles, `read` sees cases, `admin` can do everything."""
 
@@ -294,7 +294,7 @@ def restore_store(file: Path, place: Place) -> None:
     restore(place.settings({}).data, file)
 
 
-@click.group(cls=PartGroup)
+@click.group(cls=EagerGroup)
 def upload() -> None:
     """List and cancel unfinished uploads of all senders."""
 
@@ -321,7 +321,7 @@ def end(key: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.END_UPLOAD, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
 
 
-@click.group(cls=PartGroup)
+@click.group(cls=EagerGroup)
 def session() -> None:
     """List and end sessions of users who signed in with OpenID Connect."""
 

@@ -32,7 +32,7 @@ FAST_AND_SLOW = 5  # times as long for the same amount of memory
 CLAIM_BEGIN = 12  # characters by which the line of a claim is looked up
 SLOW = "slow_after_fast"
 BUSY = frozenset({"khugepaged_busy", "khugepaged_high", "kcompactd_busy", "zfs_thread_busy", "kswapd_busy_beside_free"})
-OF_TWO = frozenset({"grows_at_rest", "fork_copies"})  # symptoms that may take the sentence before as well
+IN_TWO_SENTENCES = frozenset({"grows_at_rest", "fork_copies"})  # symptoms that may begin in the sentence before
 BEFORE_CHARS = 12  # in which a `no` stands
 Statement = tuple[str, str | float]
 
@@ -246,7 +246,8 @@ def _statements(text: str, before: Sequence[str], after: Sequence[str]) -> Itera
 
 def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
     for name, pattern in language().symptoms.items():
-        told = f"{before[-1]} {text}" if name in OF_TWO and before and not _is_no_statement(before[-1]) else text
+        begins_before = name in IN_TWO_SENTENCES and before and not _is_no_statement(before[-1])
+        told = f"{before[-1]} {text}" if begins_before else text
         if not (said := pattern.search(told)) or (name in BUSY and _is_denied(told, said)):
             continue
         if name in ("grows_at_rest", "fills_mapping") and (

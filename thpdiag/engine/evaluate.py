@@ -284,7 +284,7 @@ def _outcome(rule: Rule, view: StateView, one: EntityVerdict) -> RuleOutcome:
         else:
             raises = possible_raises(rule, results, open_, level)
     return RuleOutcome(
-        rule=rule.id, value=one.value, state=view.state.id,
+        rule=rule.id, title=rule.file.title, value=one.value, state=view.state.id,
         confidence=one.confidence, missing=tuple(dict.fromkeys(missing)), entity=format_entity(one.entity or ()),
         evidence=tuple(r.evidence(n) for n, r in speaking.items()), against=against, raise_confidence=hints,
         raises=raises, firm=rule.when.value(lasting.__getitem__) is NO, answers=results, excluders=excluders,

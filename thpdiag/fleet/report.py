@@ -34,7 +34,7 @@ from typing import Any, Final, TextIO
 from jinja2 import TemplateError
 
 from thpdiag import __version__
-from thpdiag.errors import StoreError, StoreFullError, UsageError, describe_unwritable
+from thpdiag.errors import StoreError, UsageError
 from thpdiag.fleet.formats import CI_FORMATS, DAMAGED_RESULT, FLEET_FORMATS, MALFORMED, ci_reports
 from thpdiag.fleet.overview import Fleet, Gate, judge_findings
 from thpdiag.fleet.page import write_page
@@ -58,7 +58,7 @@ from thpdiag.store.results import (
     pack_result,
     unread_key,
 )
-from thpdiag.store.schema import DISK_FULL_ERRNOS, database_path
+from thpdiag.store.schema import database_path, write_errors
 from thpdiag.store.spill import SpilledTexts
 from thpdiag.store.store import BUNDLES_PER_TRANSACTION, Store
 
@@ -131,7 +131,7 @@ SURROGATES: Final = "backslashreplace"  # of lone surrogates, which no encoding 
 @contextmanager
 def atomic_file(file: Path) -> Iterator[TextIO]:
     """A stream to a file that is there once it ends without an error; UTF-8, line ends as they are written."""
-    with write_errors(file), ExitStack() as undo:
+    with write_errors(file, UsageError), ExitStack() as undo:
         part, out = _part_file(file)
         undo.enter_context(out)
         undo.callback(part.unlink, missing_ok=True)
@@ -157,16 +157,6 @@ def _part_file(file: Path) -> tuple[Path, TextIO]:
     out.close()
     part = file.with_name(f".{file.name}.{os.getpid()}-{next(_PART_NUMBERS)}.part")
     return part, part.open("w", encoding="utf-8", newline="", errors=SURROGATES)
-
-
-@contextmanager
-def write_errors(file: Path) -> Iterator[None]:
-    """Turn an error of the disk into one sentence about the file."""
-    try:
-        yield
-    except OSError as error:
-        full = StoreFullError if error.errno in DISK_FULL_ERRNOS else UsageError
-        raise full(describe_unwritable(file, error)) from error
 
 
 PAGES_FOLDER: Final = "hosts"
@@ -391,7 +381,7 @@ def output_stream(file: Path) -> Iterator[TextIO]:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     elif summary or file.is_symlink() or (file.exists() and not file.is_file()):
         with (
-            write_errors(file),
+            write_errors(file, UsageError),
             file.open("a" if summary else "w", encoding="utf-8", newline="", errors=SURROGATES) as out,
         ):
             yield out

@@ -132,8 +132,11 @@ def _reason_of_size(fact: Fact) -> str:
 
 def _reason_of_setting(fact: Fact) -> str:
     """Of a value in force: a file that is read at boot may hold what the kernel then refuses."""
-    low, high = _SETTING_BOUNDS.get(fact.name, (0, 0))
-    if low == high or fact.provenance or not isinstance(fact.value, int) or low <= fact.value <= high:
+    bounds = _SETTING_BOUNDS.get(fact.name)
+    if bounds is None or fact.provenance or not isinstance(fact.value, int):
+        return ""
+    low, high = bounds
+    if low <= fact.value <= high:
         return ""
     setting = fact.name.removeprefix("sysctl.")
     return f"{setting} is never {fact.value}: the kernel accepts {low} to {high}; the value is not used"

@@ -73,7 +73,7 @@ class RuleOutcome:
     in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
     (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
     classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says. `mistake`
-    is what went wrong in thpdiag, where the rule could not be judged for that.
+    is what went wrong in thpdiag, where the rule could not be judged for that. `title` is the rule's.
     """
 
     rule: str
@@ -94,6 +94,7 @@ class RuleOutcome:
     heard: tuple[str, ...] = ()
     raises: tuple[Raise, ...] = ()
     mistake: str = ""
+    title: str = ""
 
     @property
     def sureness(self) -> int:

@@ -20,11 +20,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, BinaryIO, Final
 
-from thpdiag.errors import StoreFullError, UsageError, describe_unwritable
+from thpdiag.errors import UsageError
 from thpdiag.model.document import compact
 from thpdiag.report.escaping import csv_writer
 from thpdiag.store.reading import FLAT_COLUMNS, StoreReader
-from thpdiag.store.schema import DISK_FULL_ERRNOS
+from thpdiag.store.schema import write_errors
 
 ROW_GROUP: Final = 5_000  # rows that are in memory at a time, and in a row group of a Parquet file
 INTEGER_COLUMNS: Final = ("size", "attempts", "undecided")
@@ -83,19 +83,15 @@ def format_of_suffix(file: Path) -> str:
 def export(store: StoreReader, file: Path, form: str = "") -> None:
     """Write a store to a file, in the format that is given or its suffix names; whole, or not at all."""
     form = form or format_of_suffix(file)
-    with ExitStack() as undo:
-        part = file.with_name(f".{file.name}.part")
-        try:
-            with part.open("wb") as out:
-                undo.callback(part.unlink, missing_ok=True)
-                if form == COPY:
-                    store.copy_to(part)
-                else:
-                    FORMATS[form](store, out)
-            part.replace(file)
-        except OSError as error:
-            full = StoreFullError if error.errno in DISK_FULL_ERRNOS else UsageError
-            raise full(describe_unwritable(file, error)) from error
+    part = file.with_name(f".{file.name}.part")
+    with write_errors(file, UsageError), ExitStack() as undo:
+        with part.open("wb") as out:
+            undo.callback(part.unlink, missing_ok=True)
+            if form == COPY:
+                store.copy_to(part)
+            else:
+                FORMATS[form](store, out)
+        part.replace(file)
 
 
 def _rows(store: StoreReader) -> Iterator[list[Any]]:

@@ -37,7 +37,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
-from thpdiag.errors import StoreBusyError, StoreError
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, ThpdiagError, describe_unwritable
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS
 
 LOCK_NAME: Final = "lock"
@@ -278,6 +278,16 @@ def describe_full_disk(error: sqlite3.Error) -> str:
     if getattr(error, "sqlite_errorcode", 0) & _PRIMARY == sqlite3.SQLITE_FULL:
         return f"no room for results ({error})"
     return f"no room for results, a quota or limit, or a failing disk ({error})"
+
+
+@contextmanager
+def write_errors(path: Path, otherwise: type[ThpdiagError]) -> Iterator[None]:
+    """Turn an error of the disk into one sentence about the path: StoreFullError if there is no room."""
+    try:
+        yield
+    except OSError as error:
+        kind = StoreFullError if error.errno in DISK_FULL_ERRNOS else otherwise
+        raise kind(describe_unwritable(path, error)) from error
 
 
 @contextmanager

@@ -51,6 +51,7 @@ from thpdiag.store.schema import (
     load_ballast,
     open_for_writing,
     store_errors,
+    write_errors,
 )
 
 BUNDLES_PER_TRANSACTION: Final = 200  # a crash or a full disk costs no more than one portion
@@ -165,11 +166,9 @@ class Store(StoreReader):
         cls, folder: Path, analysis: Analysis, busy: Busy = Busy.REFUSE, waiting: Callable[[str], None] = lambda _: None
     ) -> Self:
         """Lock the folder, make it if it is not there, and begin a run. `waiting` is told whom it waits for."""
-        try:
+        with write_errors(folder, StoreError):
             folder.mkdir(parents=True, exist_ok=True)
             lock = Lock(folder, busy, waiting)
-        except OSError as error:
-            raise StoreError(describe_unwritable(folder, error)) from error
         with store_errors(folder / DATABASE_NAME), _errors_at_begin(folder), ExitStack() as undo:
             undo.callback(lock.release)
             database = undo.enter_context(closing(open_for_writing(folder / DATABASE_NAME)))

@@ -48,11 +48,12 @@ def judge_rule(check: RuleCheck, view: StateView) -> CheckResult:
     other = view.outcomes.get(check.rule)
     value = other.value if other else UNKNOWN
     answer = value if check.is_ == "fires" else negate(value)
-    verb = {YES: "was found", UNKNOWN: "cannot be decided", NO: "was not found"}[value]
+    word = {YES: "found", UNKNOWN: "cannot be decided", NO: "not found"}[value]
+    named = f"{other.title} ({check.rule})" if other and other.title else check.rule
     rests = other is not None and check.is_ == "fires" and other.role != OF_THE_STATE
     cite = next((e.cite for e in other.evidence if e.cite), None) if other else None
     return CheckResult(
-        check, answer, f"{check.rule} {verb}", cite,
+        check, answer, f"{word}: {named}", cite,
         missing=other.missing if other and answer is UNKNOWN else (),
         confidence=other.confidence or "" if other and rests else "",
     )  # fmt: skip

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import tarfile
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from hashlib import file_digest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -36,6 +36,7 @@ from thpdiag.serve.storage.database import (
 from thpdiag.serve.storage.jobs import JobRequest, add_job
 from thpdiag.serve.storage.storage import DATABASE_FILE, IDENTITY_FILE, Storage, lock_folder
 from thpdiag.store.results import Analysis
+from thpdiag.store.schema import write_errors
 
 KEY_FILE: Final = "key"
 MEMBER: Final = re.compile(r"serve\.sqlite|folder|key|bundles/[0-9a-f]{2}/[0-9a-f]{62}", re.ASCII)
@@ -144,7 +145,8 @@ def back_up(storage: Storage, file: Path, *, bundles: bool) -> None:
     """Write an archive that only its owner can read; a server may go on meanwhile. UsageError for PostgreSQL."""
     if storage.engine.dialect.name != "sqlite":
         raise UsageError("the database is PostgreSQL: back it up with pg_dump, and the data folder by copying")
-    with TemporaryDirectory(prefix=".thpdiag-backup-", dir=file.absolute().parent) as folder:
+    place = file.absolute().parent
+    with write_errors(file, UsageError), TemporaryDirectory(prefix=".thpdiag-backup-", dir=place) as folder:
         copy, part = Path(folder) / DATABASE_FILE, Path(folder) / "backup.tar"
         with (
             translate_errors(storage.engine.url),
@@ -166,7 +168,7 @@ def back_up(storage: Storage, file: Path, *, bundles: bool) -> None:
         with part.open("rb") as whole:
             os.fsync(whole.fileno())
         part.replace(file)
-    sync_folder(file.absolute().parent)
+    sync_folder(place)
 
 
 def restore(folder: Path, file: Path) -> None:
@@ -174,9 +176,12 @@ def restore(folder: Path, file: Path) -> None:
 
     What is there already stays. Last of all comes the database, so that one that was cut off can be done again.
     """
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     database, identity = folder / DATABASE_FILE, folder / IDENTITY_FILE
-    with lock_folder(folder), TemporaryDirectory(prefix=".restore-", dir=folder) as temporary:
+    with ExitStack() as stack:
+        stack.enter_context(write_errors(folder, StoreError))
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        stack.enter_context(lock_folder(folder))
+        temporary = stack.enter_context(TemporaryDirectory(prefix=".restore-", dir=folder))
         if database.exists():
             raise UsageError(f"{database} is there: move it away first")
         parts = Path(temporary)

@@ -32,7 +32,7 @@ from typing import Final, Self
 
 from sqlalchemy import URL, Connection, Engine, ExceptionContext, event, func, select, update
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, describe_unwritable
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
 from thpdiag.serve.storage.access import AuditTable, LoginTable, TokenTable
 from thpdiag.serve.storage.bundles import (
     MAX_FILES,
@@ -77,7 +77,7 @@ from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads, di
 from thpdiag.serve.storage.work import Links, Work, index_missing
 from thpdiag.store import schema as ballast
 from thpdiag.store.results import Analysis
-from thpdiag.store.schema import DISK_FULL_ERRNOS, Busy, Lock
+from thpdiag.store.schema import Busy, Lock, write_errors
 
 DATABASE_FILE: Final = "serve.sqlite"
 IDENTITY_FILE: Final = "folder"
@@ -143,7 +143,7 @@ class Storage:
         StoreError if bundles are there and their database is not, unless it shall be made `anew`.
         """
         spool = folder / "uploads"
-        with _os_errors_as_store_errors(folder):
+        with write_errors(folder, StoreError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spool.mkdir(mode=0o700, exist_ok=True)
             content, identity = Content(folder / "bundles"), _folder_identity(folder)
@@ -401,12 +401,3 @@ def _folder_identity(folder: Path) -> str:
         part.unlink()
     sync_folder(folder)
     return file.read_text("ascii").strip()
-
-
-@contextmanager
-def _os_errors_as_store_errors(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        full = StoreFullError if error.errno in DISK_FULL_ERRNOS else StoreError
-        raise full(describe_unwritable(folder, error)) from error
