@@ -20,6 +20,7 @@ import score
 SHIPPED = ROOT / "fixtures" / "lab"
 WITNESS = SHIPPED / "witness"
 CAUSES = {
+    "6.18/fork-cow/during": "fork-cow",  # begins within the recording
     "6.12/fault-compaction/during": "fault-compaction",
     "5.10/khugepaged-bloat/during": "khugepaged-bloat",
     "5.10/khugepaged-bloat/after": "none",

@@ -62,7 +62,10 @@ ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # one counter fo
 DIRECT_RECLAIM, KSWAPD_RECLAIM = (tuple(f"node_vmstat_pgsteal_{by}{z}" for z in ZONES) for by in ("direct", "kswapd"))
 DIRECT_RECLAIM_SHARE = "node_direct_reclaim_share.lifetime"
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
-RESTS = {"process_small_pages_bytes": ("process_resident_memory_bytes", "process_anon_huge_bytes")}
+RESTS = {  # of the first without the second
+    "process_small_pages_bytes": ("process_resident_memory_bytes", "process_anon_huge_bytes"),
+    "process_anon_shared_bytes": ("process_anon_mapped_bytes", "process_anon_proportional_bytes"),
+}
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
 CGROUP_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")  # of anonymous pages
