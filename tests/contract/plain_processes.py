@@ -27,6 +27,7 @@ ATOP = re.compile(
 KIB, HERTZ, PAGE = 1024, 100, 4096
 FIELDS = {
     "VmRSS": "rss", "VmSize": "vsz", "Rss": "rss", "AnonHugePages": "huge", "LazyFree": "lazy",
+    "Anonymous": "anon", "Pss_Anon": "pss_anon",
 }  # fmt: skip
 COLUMNS = {
     "RSS": "rss", "RES": "rss", "VSZ": "vsz", "VIRT": "vsz", "%CPU": "cpu", "MINFL": "faults", "MAJFL": "faults",

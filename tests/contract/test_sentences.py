@@ -349,6 +349,7 @@ MEMORY = {
     "resident memory of a process that is in no huge pages of": ("rss", "huge"),
     "lazily freed memory of": ("lazy",),
     "lazily freed memory as a share of the resident memory of": ("lazy", "rss"),
+    "anonymous memory shared with other processes of": ("anon", "pss_anon"),
     "minor and major faults together of": ("faults",),
 }  # fmt: skip
 PROCESS = r"(?:(?P<comm>\S[^()]*) \((?P<pid>\d+)\)|process (?P<number>\d+|\?))"
@@ -363,7 +364,7 @@ def _figure(name: str, look: Look) -> float | None:
     one, *other = known
     if not other:
         return one
-    return one - other[0] if other and MEMORY[name][0] == "rss" else one / other[0] if other[0] else 0.0
+    return one - other[0] if MEMORY[name][0] in ("rss", "anon") else one / other[0] if other[0] else 0.0
 
 
 def _looks(found: re.Match[str], lines: list[str], name: str = "resident memory of") -> list[list[Look]]:
@@ -456,9 +457,13 @@ def _speed(a: Look, b: Look) -> float | None:
     return (b.figures[""] - a.figures[""]) / (b.seconds - a.seconds)
 
 
-def process_rates(found: re.Match[str], rows: list[Look]) -> bool:
-    """How fast it grows from look to look, and how often that is between two bounds."""
-    part = [by for line, by in rates_of(rows, "") if int(found["first"]) <= line <= int(found["last"])]
+def process_samples(found: re.Match[str], rows: list[Look]) -> bool:
+    """How large it is, or how fast it grows from look to look, and how often that is between two bounds."""
+    first, last = int(found["first"]), int(found["last"])
+    if found["low"].endswith("/s"):
+        part = [by for line, by in rates_of(rows, "") if first <= line <= last]
+    else:
+        part = [look.figures[""] for look in within(rows, first, last)]
     low = bounds(found["above"])[1] if found["above"] else float("-inf")
     high = bounds(found["below"])[0] if found["below"] else float("inf")
     wanted = [bounds(words) if (words := found[key]) else None for key in ("low", "high", "mean")]
@@ -553,10 +558,10 @@ KINDS: dict[str, tuple[str, Judge]] = {
         rf"{OF_PROCESS}: grew by (?P<by>{AMOUNT}), from line (?P<line>\d+) on by (?P<then>{AMOUNT})(?:;.*)?",
         of_one_process(process_bend),
     ),
-    "rates of a process": (
+    "samples of a process": (
         rf"{OF_PROCESS}:(?: above (?P<above>{AMOUNT}))?(?: and)?(?: below (?P<below>{AMOUNT}))? in (?P<fit>[\d,]+) of "
         rf"(?P<count>[\d,]+) samples {LINES}(?:, less than [\d.]+ % of them)?; {RANGE}(?:;.*)?",
-        of_one_process(process_rates),
+        of_one_process(process_samples),
     ),
     "CPU of a thread": (
         rf"(?P<comm>\S[^()]*) \((?P<pid>\d+)\) uses (?P<mean>{AMOUNT}) of a CPU(?: on average, (?:the same|"
