@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Route
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from browser_pages import ADDRESS, Shown
 
@@ -50,6 +50,12 @@ def browser_type_launch_args(tmp_path_factory: pytest.TempPathFactory) -> dict[s
     return {"executable_path": program, "args": flags, "env": {**os.environ, **places}}
 
 
+def _open(page: Page, address: str) -> None:
+    """Until all of it is laid out: what lies below the verdict comes after the first paint (opening.js)."""
+    page.goto(address)
+    expect(page.locator("html.opening")).to_have_count(0)
+
+
 @pytest.fixture
 def show(new_context: Callable[..., BrowserContext]) -> Show:
     """Opens a page: its HTML, headers of the answer, and what the browser is like (scripts, colours, size)."""
@@ -66,7 +72,7 @@ def show(new_context: Callable[..., BrowserContext]) -> Show:
                 route.abort()
 
         context.route(re.compile(""), answer)
-        shown.page.goto(ADDRESS)
+        _open(shown.page, ADDRESS)
         return shown
 
     return opened
@@ -81,7 +87,7 @@ def show_file(new_context: Callable[..., BrowserContext], tmp_path: Path) -> Sho
         file.write_text(html, encoding="utf-8")
         shown = Shown(new_context().new_page())
         shown.page.on("request", lambda request: shown.requests.append(request.url))
-        shown.page.goto(file.as_uri())
+        _open(shown.page, file.as_uri())
         return shown
 
     return opened

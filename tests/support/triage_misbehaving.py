@@ -23,7 +23,7 @@ from thpdiag.host.options import Options
 from thpdiag.sandbox.outcome import MIB, Limits
 
 command_module = import_module("thpdiag.cli.triage")  # the package has the group of this name
-LITTLE = partial(Limits, wall_seconds=4.0, memory=512 * MIB)
+LITTLE = partial(Limits, wall_seconds=12.0, memory=512 * MIB)
 REACH = replace(Reach(), member_bytes=8 * MIB, ratio_after=32 * MIB)
 
 
