@@ -116,6 +116,22 @@ def test_every_kind_of_word_counts_and_goes_again() -> None:
     assert not any(known())
 
 
+def test_exports_know_the_words_of_packs(bundle: Path, tmp_path: Path, run: Run) -> None:
+    """`series` has the pack's metrics with their meaning, `flame` the shares of its symbol families."""
+    without = run("series", bundle, "node_nfs_rpcs_total")
+    listed = run("series", bundle, "--list", "--rules", RULES).out
+    rows = run("series", bundle, "node_nfs_rpcs_total", "--rules", RULES).out.splitlines()
+    assert (without.code, without.out) == (3, "")
+    assert "calls of the NFS client that were sent again" in listed
+    assert [row.split(",")[4] for row in rows[1:]] == ["1000", "2000"]
+
+    stacks = tmp_path / "stacks.folded"
+    stacks.write_text("backup;main;read;nfs_wait_bit_killable 3\nbackup;main;work 1\n")
+    plain, known = (run("flame", stacks, "-f", "json", *more).document for more in ((), ("--rules", RULES)))
+    assert "nfs_client" not in plain["families"]
+    assert known["families"]["nfs_client"] == 0.75
+
+
 def test_without_packs_no_yaml_is_read(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     """A run by our rules alone never looks at what a pack could bring."""
 

@@ -19,6 +19,7 @@ from click.exceptions import Exit
 
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import Reading
+from thpdiag.engine.load import rule_places, use_words
 from thpdiag.errors import InputError, UsageError
 from thpdiag.export.profile_choice import choose, list_titles, title
 from thpdiag.host.cases import host_cases
@@ -44,7 +45,17 @@ PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "node
               help="Write to this file, in the format of its suffix (or FORMAT=PATH), not to stdout.")  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="List the metrics in PATH.")
 @shared.selection_options
-def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, listing: bool, reading: Reading) -> None:
+@shared.RULES
+def series(
+    *,
+    path: Path,
+    metrics: tuple[str, ...],
+    form: str,
+    output: str,
+    listing: bool,
+    reading: Reading,
+    folders: tuple[Path, ...],
+) -> None:
     """Print every row of METRIC in PATH with its time, entity, file, and line.
 
     METRIC is a name from `--list`, a pattern ('node_vmstat_compact_*'), or a name of the kernel, sar, PCP, or collectl.
@@ -52,6 +63,7 @@ def series(*, path: Path, metrics: tuple[str, ...], form: str, output: str, list
     """
     if not metrics and not listing:
         raise UsageError("name a metric; --list shows the available ones")
+    use_words(rule_places(folders))
     options = reading.options()
     with shared.progress_of() as show:
         given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
@@ -182,6 +194,7 @@ STACK_FORMATS = ("folded", "json", "speedscope")
 @click.option("--idle", flag_value="included", default="", help="Include samples of idle CPUs.")
 @click.option("--kernel-marks", "mark", flag_value="_[k]", default="", help="Mark kernel functions with _[k].")
 @shared.selection_options
+@shared.RULES
 def flame(
     *,
     paths: tuple[Path, ...],
@@ -194,12 +207,14 @@ def flame(
     idle: str,
     mark: str,
     reading: Reading,
+    folders: tuple[Path, ...],
 ) -> None:
     """Print the folded call stacks in PATHS for flamegraph.pl, inferno, speedscope, and others.
 
     Names are not redacted.
     """
     endings = {"json": "speedscope"} if form == "speedscope" else {}  # its files are called so as well
+    use_words(rule_places(folders))
     targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=endings)
     options = reading._replace(process="").options()  # which the whole recording has, for its clock
     with shared.progress_of() as show:

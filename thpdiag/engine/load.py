@@ -42,8 +42,7 @@ from thpdiag.engine.quantity import split_unit, units_like
 from thpdiag.engine.schema import CHECKS, Check, RuleCheck, RuleFile
 from thpdiag.errors import RuleError, UsageError
 from thpdiag.knowledge.mechanisms import mechanisms
-from thpdiag.knowledge.packs import FOLDER, PREFIX_FILE, prefix_of, text_of
-from thpdiag.knowledge.packs import use as use_words
+from thpdiag.knowledge.packs import FOLDER, PREFIX_FILE, prefix_of, text_of, use
 from thpdiag.knowledge.yaml_nodes import Place, Places, YamlError, load_own, load_with_places, point_at, suggestion
 
 GROUP = "thpdiag.rules"
@@ -228,10 +227,16 @@ def display_path(file: Traversable, place: Traversable | Pack) -> str:
     return file.name if pack_of(place).own else str(file)
 
 
+def use_words(places: Iterable[Traversable | Pack]) -> tuple[Pack, ...]:
+    """The packs of these places, with their words in use; what reads input without rules needs no more of them."""
+    packs = tuple(map(pack_of, places))
+    use(pack.folder for pack in packs if not pack.own)
+    return packs
+
+
 def load_rules(places: Iterable[Traversable | Pack]) -> tuple[Rule, ...]:
     """All rules, in an order in which each stands after those it needs. RuleError names everything that is wrong."""
-    packs = tuple(map(pack_of, places))
-    use_words(pack.folder for pack in packs if not pack.own)
+    packs = use_words(places)
     texts = ((pack, tuple(file_text(file, pack) for file in rule_files(pack.folder))) for pack in packs)
     return assemble_rules(tuple(texts))
 
