@@ -16,6 +16,7 @@ from thpdiag.diagnosis import capture
 from thpdiag.errors import UsageError
 from thpdiag.knowledge import vocabulary
 from thpdiag.parsers._kernel_events import PURPOSES
+from thpdiag.parsers.host.process_groups import PROC_CGROUP
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"], "sh": ["sh"]}
 ALWAYS = ["host", "settings"]
@@ -261,6 +262,7 @@ PROMISED = [
     "loops/processes.txt",
     "loops/interrupts.txt",
     "ps.txt",
+    "process-groups.txt",
     "proc/cmdline",
     "proc/meminfo",
     "proc/uptime",
@@ -292,6 +294,8 @@ def test_a_short_run_leaves_the_promised_files(name: str, script: Path, tmp_path
     processes = (folder / "loops/processes.txt").read_text("utf-8")
     assert len(re.findall(rf"^{os.getpid()} \(", processes, re.MULTILINE)) == 2
     assert len(re.findall(rf"^Pid:\t{os.getpid()}$", processes, re.MULTILINE)) == 2
+    groups = (folder / "process-groups.txt").read_text("utf-8").splitlines()
+    assert not [line for line in groups if not PROC_CGROUP.opens.match(line) or line.endswith(":/")]
 
 
 def with_df(folder: Path, *answers: str) -> dict[str, str]:

@@ -2,6 +2,9 @@ tasks_start() {
     # in the background: ps hangs where a process hangs with its memory lock held
     { run ps.txt ps auxwww; run ps.txt ps -elfL; } &
     child $!
+    # the shell itself prints the names, which are too many for one command; those in the root group have no unit
+    printf '%s\n' /proc/[0-9]*/cgroup |
+        xargs grep -sE '^[0-9]+:((.*,)?memory(,.*)?|name=systemd|):/.' /dev/null >"$dir/process-groups.txt" 2>>"$log"
     if have top; then
         tasks_frames=$((seconds / interval + 1))
         top -b -d "$interval" -n "$tasks_frames" >"$dir/.top" 2>>"$log" &
