@@ -29,6 +29,7 @@ PLAIN = ("el6", "el6.0", "el6.1", "el6.2", "el6.3", "el6.4")  # no words for sin
 REDHAT = "/sys/kernel/mm/redhat_transparent_hugepage"
 USUAL = "/sys/kernel/mm/transparent_hugepage"
 SETTINGS = {"thp.enabled": "always", "thp.defrag": "always"}
+EAGER = {"sysctl.vm.compaction_proactiveness": "100", "sysctl.vm.extfrag_threshold": "300"}
 KNEE = ("defrag-never", "thp-madvise", "thp-never")
 
 
@@ -76,6 +77,7 @@ def _all_advice(platform: str) -> list[dict[str, Any]]:
     views = [
         HostView(platform),
         HostView(platform, settings=SETTINGS, apps=("redis", "mongodb", "clickhouse", "sap-hana"), bootline="never"),
+        HostView(platform, settings=EAGER),
     ]
     return [item for view in views for name, mechanism in _pairs() for item in advice([name], mechanism, view)]
 

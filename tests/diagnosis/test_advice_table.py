@@ -59,8 +59,8 @@ OTHERS = {
 ORDER = (
     "not-thp", "defrag-madvise", "defrag-defer", "defrag-never", "khugepaged-max-ptes-none", "khugepaged-defaults",
     "apply-correctly", "application-switch", "process-opt-out", "thp-madvise", "thp-never", "restart-application",
-    "persist-setting", "kernel-update", "reduce-fragmentation", "numa-settings", "background-compaction-off",
-    "drop-caches-compact", "thp-keep",
+    "persist-setting", "kernel-update", "reduce-fragmentation", "numa-settings", "block-settings-defaults",
+    "background-compaction-off", "drop-caches-compact", "thp-keep",
 )  # fmt: skip
 
 

@@ -23,8 +23,8 @@ _WORDS = {
 }  # fmt: skip
 _SYSCTLS = {
     "vm/min_free_kbytes": "67584", "vm/nr_hugepages": "100", "vm/zone_reclaim_mode": "1", "kernel/numa_balancing": "1",
-    "vm/compaction_proactiveness": "20", "vm/watermark_boost_factor": "15000", "vm/drop_caches": "0",
-    "vm/compact_memory": "0", "vm/watermark_scale_factor": "10", "vm/dirty_bytes": "0",
+    "vm/compaction_proactiveness": "20", "vm/watermark_boost_factor": "15000", "vm/extfrag_threshold": "500",
+    "vm/drop_caches": "0", "vm/compact_memory": "0", "vm/watermark_scale_factor": "10", "vm/dirty_bytes": "0",
     "vm/dirty_background_bytes": "0", "dev/raid/speed_limit_max": "200000",
 }  # fmt: skip
 _FILES = {

@@ -458,9 +458,16 @@ def values_to_write(row: Row, host: HostView) -> dict[str, str]:
         word = next((w for w in words if host.takes(setting, w)), None)
         if word is None:
             return {}
+        if "within" in row and not _is_outside(host.measured(fact_name(setting)), *row["within"][setting]):
+            continue
         if host.measured(fact_name(setting)) not in {word, *row.get("leave", {}).get(setting, ())}:
             values[setting] = word
     return values
+
+
+def _is_outside(value: str | None, first: int, last: int) -> bool:
+    """Whether a number was measured and does not lie between two."""
+    return value is not None and value.isdecimal() and not first <= int(value) <= last
 
 
 def _remedy(row: Row, mechanism: str, host: HostView, stays: str) -> Remedy:

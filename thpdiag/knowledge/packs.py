@@ -45,8 +45,8 @@ _EVENT = _form("{}_", "means", "ask_for hint message trace")
 _APPLICATION = _form("{}-", "comm stance advice source", "args not_args version package says units asks by")
 _TERM = _form("{}. {}_ node_{}_", "kind means", "unit entity ask_for")
 _REMEDY = (
-    "sets now persist undo undo_persist undo_of because orders takes_away leave refused variants verify keeps in_force "
-    "environment"
+    "sets now persist undo undo_persist undo_of because orders takes_away leave within refused variants verify keeps "
+    "in_force environment"
 )
 _ISSUE = "kernels app needs workaround mended doubt"
 # By file and section; the section "" is the whole file.
