@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analyze_bytes import STRICT, document, found, rules, sure
-from profile_stacks import RECORDING, profile, recorded, text
+from profile_stacks import RECORDING, profile, read, recorded, text
 from thpdiag.engine.compiled_profile import CompiledProfile
 from thpdiag.engine.stacks import Place
 from thpdiag.pipeline import analyze
@@ -63,6 +63,47 @@ def test_two_renderings_of_a_recording_do_not_contradict(rendering: str, tmp_pat
     document = judged((rendering, "report-flat-caller.txt", "report-none.txt"), tmp_path)
     assert [p for p in document["problems"] if p["kind"] == "disagreement"] == []
     assert found(document)["THP-010"] == "likely"
+
+
+CHILDREN = ("report-children", "report-children-callee", "report-browser-children")
+FAMILIES = (
+    "compaction",
+    "direct_compact",
+    "migrate",
+    "page_alloc",
+    "reclaim",
+    "spin_lock",
+    "thp_fault",
+    "tlb_flush",
+    "zeroing",
+)
+
+
+@pytest.mark.parametrize(("name", "lines"), [*zip(CHILDREN, (40, 400, 20), strict=True), (CHILDREN[0], 200)])
+def test_the_beginning_of_a_report_with_children_gets_the_verdict(name: str, lines: int) -> None:
+    """What ran stands at the end of perf's default report; the graphs of its first rows hold it too."""
+    head = "\n".join(text(name).splitlines()[:lines])
+    result = found(document(head.encode()))
+    assert (set(sure(result)), result["THP-010"]) == ({"THP-010"}, "likely")
+
+
+@pytest.mark.parametrize("name", CHILDREN)
+def test_the_beginning_of_a_report_with_children_never_tells_more_than_all_of_it(name: str) -> None:
+    """Wherever it is cut: what surely is of a family, under huge page faults too, is; what is may be."""
+    lines, whole = text(name).splitlines(), CompiledProfile(profile(text("folded")))
+    wrong = []
+    for end in range(14, len(lines), 61):
+        head = read("\n".join(lines[:end]))[0][0]
+        for family in FAMILIES:
+            for place, under in ((Place.SELF, []), (Place.ANYWHERE, []), (Place.ANYWHERE, [("thp_fault",)])):
+                true = whole.weights[whole.find((family,), place, under=under).sure].sum() / whole.weight
+                part = CompiledProfile(head)
+                marks = part.find((family,), place, under=under)
+                low = part.weights[marks.sure].sum() / part.weight
+                high = (part.weights[marks.possible].sum() + head.ledger.unlisted) / part.weight
+                if not low - 0.02 <= true <= high + 0.02:
+                    wrong.append((end, family, place, under, low, true, high))
+    assert wrong == []
 
 
 SETTINGS = """[root@db7 ~]# uname -r

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from thpdiag.engine.stacks import Place, function_families
 from thpdiag.knowledge.symbols import families, is_idle_task, is_unresolved
 from thpdiag.model import Measure, Profile, Rows, Stacks, Task
-from thpdiag.model.profile import UNKNOWN
+from thpdiag.model.profile import HIDDEN, UNKNOWN
 from thpdiag.model.ragged import any_of
 
 Bools = NDArray[np.bool_]
@@ -282,11 +282,13 @@ class CompiledProfile:
 
     def _is_joined(self, at: Ints) -> Bools:
         """Whether the frame at a place stands for any number of functions that call each other."""
-        if not self.profile.facts.get("symbols", "").startswith("none") or not len(self.profile.chains.frames):
+        joined = self._nameless
+        if not self.profile.facts.get("symbols", "").startswith("none"):
+            joined = tuple(frame.dso == HIDDEN for frame in self.profile.frames)
+        if not any(joined) or not len(self.profile.chains.frames):
             return np.zeros(len(at), np.bool_)
-        nameless = np.array(self._nameless, np.bool_)
         inside = (at >= 0) & (at < len(self.profile.chains.frames))
-        return inside & nameless[self.profile.chains.frames[np.where(inside, at, 0)]]
+        return inside & np.array(joined, np.bool_)[self.profile.chains.frames[np.where(inside, at, 0)]]
 
     def _first(self, places: Ints, low: Ints, high: Ints) -> Ints:
         """The first of the places from `low` up to `high` in each chain, -1 if there is none."""

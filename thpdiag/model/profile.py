@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 BIN = 0.01  # seconds of a time bin
 UNKNOWN = -1  # in the columns `cpu` and `bin`
 NAMELESS = "[unknown]"  # name of a function, or of an object, that the source does not tell
+HIDDEN = "[...]"  # object of a frame without name that stands for any number of functions that the source leaves out
 
 
 class Stacks(StrEnum):

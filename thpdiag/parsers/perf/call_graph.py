@@ -23,6 +23,7 @@ stdio/hist.c. Not a reader.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Flag, auto
@@ -31,6 +32,7 @@ from math import fsum  # the same on each version of Python, as sum is not
 from typing import NamedTuple
 
 from thpdiag.knowledge.symbols import families_of, normalise
+from thpdiag.model.profile import HIDDEN
 from thpdiag.parsers.perf._texts import plain_name, symbol_like
 
 _BRANCH = re.compile(r"[\s|]*(?P<dash>--+)(?:\s?(?P<value>\d{1,18}(?:[.,]\d{1,2})?)(?P<unit>%?)--)?\s?(?P<name>\S.*)?$")
@@ -46,7 +48,6 @@ _ALONE_FROM = 10  # column
 MIN_INDENT = 3  # columns of a graph with bars
 _VALUED = re.compile(r"--\s?\d[\d.,]*%?--")
 MAX_BRANCH_DEPTH = 300  # branches within branches; perf records 127 frames
-_HIDDEN = "[...]"
 _CUT = "..."
 _WORD = re.compile(r"[A-Za-z_][\w.$@]{2,}$")
 
@@ -186,7 +187,7 @@ def is_cut(lines: Sequence[str]) -> bool:
 def certain_part(lines: Sequence[str]) -> list[str]:
     """The functions that all chains of a damaged graph share: those above its first branch."""
     stem = list(takewhile(lambda line: not _VALUED.search(line) and not line.endswith(_CUT), lines))
-    return [*stem, f"--1.00%--{_HIDDEN}"]
+    return [*stem, f"--1.00%--{HIDDEN}"]
 
 
 def parse(lines: Sequence[str]) -> list[Node]:
@@ -390,8 +391,8 @@ def _branches(shown: OverheadRow, nodes: Sequence[Node]) -> tuple[float, float]:
     own = normalise(shown.symbol)
     ending = below = 0.0
     for node in nodes if own and len(nodes) > 1 else ():
-        if not node.counted and node.names and node.names != [_HIDDEN]:
-            if _same(node.names[0], own) and (len(node.names) > 1 or node.children):
+        if not node.counted and node.names and node.names != [HIDDEN]:
+            if same_function(node.names[0], own) and (len(node.names) > 1 or node.children):
                 below += node.value or 0.0
             elif _ends_in(node, own):
                 ending += node.value or 0.0
@@ -402,7 +403,7 @@ def _ends_in(node: Node, own: str) -> bool:
     """Whether a chain from this node ends in a function."""
     if node.children:
         return any(_ends_in(child, own) for child in node.children)
-    return _same(node.names[-1], own)
+    return same_function(node.names[-1], own)
 
 
 def _sum_of_branches(nodes: Sequence[Node]) -> float:
@@ -446,11 +447,15 @@ class Measure(NamedTuple):
 
 
 class Path(NamedTuple):
-    """A chain as printed, with its own share of everything. `cut`: it may go on where the text does not show it."""
+    """A chain as printed, with its own share of everything. `cut`: it may go on where the text does not show it.
+
+    `calls`: its innermost function, one of the kernel, calls others that the text does not show.
+    """
 
     names: list[str]
     share: float
     cut: bool = False
+    calls: bool = False
 
 
 def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[Path]:
@@ -460,10 +465,10 @@ def paths(nodes: Sequence[Node], total: float, measure: Measure) -> Iterator[Pat
 
 
 def _paths(node: Node, before: list[str], own: float, measure: Measure) -> Iterator[Path]:
-    names = before + [n for n in node.names if n != _HIDDEN]
+    names = before + [n for n in node.names if n != HIDDEN]
     left = own
     for child in node.children:
-        if child.names == [_HIDDEN]:
+        if child.names == [HIDDEN]:
             continue
         value = measure.share(child, own)
         left -= value
@@ -476,19 +481,24 @@ Split = list[Path]  # names leaf first, share in percent
 _ADDRESS = re.compile(r"(?:0x[0-9a-f]{1,16}|[0-9a-f]{16}|0|\[unknown\])$")
 _NEARLY_ALL = 90.0  # percent; a larger share cannot be told from one of the parent
 _HIDDEN_PART = 0.1  # of a row that perf may leave out of its graph, as branches are small
+_SHORT_OF = 5.0  # percent of everything that no row of a text with Children columns holds as its own
+_WHOLE = 101.0  # percent, with rounding
 _LEAF_ONLY = 0.995  # a row whose own share is nearly all of its total calls nothing that counts
 
-# Functions that start a task or enter the kernel: a chain that begins with one is printed root first.
-ROOTS = frozenset(
+# Functions that enter the kernel, or run in it from the start.
+_ENTRIES = frozenset(
     {
-        *("_start", "__libc_start_main", "__libc_start_call_main", "main"),
-        *("start_thread", "clone", "__clone", "clone3", "__clone3"),
         *("page_fault", "asm_exc_page_fault", "async_page_fault"),
         *("system_call_fastpath", "entry_SYSCALL_64_after_hwframe", "entry_SYSCALL_64_fastpath"),
         *("ret_from_fork", "ret_from_fork_asm", "kernel_thread_helper", "child_rip"),
         *("secondary_startup_64", "start_secondary", "cpu_startup_entry", "start_kernel"),
     }
 )
+# With those that start a task: a chain that begins with one is printed root first.
+ROOTS = _ENTRIES | {
+    *("_start", "__libc_start_main", "__libc_start_call_main", "main"),
+    *("start_thread", "clone", "__clone", "clone3", "__clone3"),
+}
 # Families whose functions are always called by other functions of the kernel: no chain ends with one.
 _INNER = {
     *("compaction", "direct_compact", "thp_fault", "migrate", "zeroing", "reclaim", "page_alloc", "spin_lock"),
@@ -540,6 +550,9 @@ def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = L
         _split_row(shown, nodes, _Graph(measure, caller, rootless))
         for (shown, nodes), measure in zip(graphs, measures, strict=True)
     )
+    known = fsum(path.share for split in of for path in split)
+    if known + _SHORT_OF < max((shown.total for shown, _ in graphs), default=0.0):
+        of = _with_callees(graphs, measures, caller=caller) or of
     vary = len({measure.each for measure in measures}) > 1
     shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
     return Chains(of, "caller" if caller else "callee", shares, 0 if fractal else exceeding)
@@ -565,12 +578,13 @@ def _leafy(shown: OverheadRow) -> bool:
 def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence[Measure]) -> bool:
     """Whether chains are printed root first: by rows that call nothing, whose function must be at the leaf end.
 
-    Programs call the kernel, never the other way round: that tells where functions have no names.
+    Programs call the kernel, never the other way round: that tells where functions have no names. Where nothing does,
+    it is perf's default: root first with Children columns, else leaf first.
     """
     callee = caller = 0.0
     for (shown, nodes), measure in zip(graphs, measures, strict=True):
         own = normalise(shown.symbol)
-        for names, weight, _ in paths(nodes, shown.total, measure):
+        for names, weight, *_ in paths(nodes, shown.total, measure):
             first, last = normalise(names[0]), normalise(names[-1])
             if first == last or len(names) < 2:
                 continue
@@ -581,6 +595,11 @@ def _caller(graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence
             else:
                 caller += weight * _outward(last, first) * (not own or bool(_ADDRESS.match(own)))
                 callee += weight * _outward(first, last) * _leafy(shown)
+                if own and not _leafy(shown):  # its graph is that of all it calls, or of all that call it
+                    caller += weight * (first in ROOTS and _inner([last]))
+                    callee += weight * (last in ROOTS and _inner([first]))
+    if caller == callee:
+        return any(shown.total > shown.own for shown, _ in graphs)
     return caller > callee
 
 
@@ -590,7 +609,7 @@ def _outward(inner: str, outer: str) -> bool:
     return outer in ROOTS or (kernel == [True, False] and bool(_ADDRESS.match(outer)))
 
 
-def _same(name: str, own: str) -> bool:
+def same_function(name: str, own: str) -> bool:
     """Whether a function of a graph is that of the row; addresses are printed in two ways, of the object and of the
     process.
     """
@@ -619,8 +638,8 @@ def _from_callers(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     own = normalise(shown.symbol)
     stem = len(nodes) == 1 and nodes[0].value is None
     found: Split = []
-    for names, weight, cut in paths(nodes, shown.total, how.measure):
-        whole = not own or _same(names[-1], own)
+    for names, weight, cut, _ in paths(nodes, shown.total, how.measure):
+        whole = not own or same_function(names[-1], own)
         lost = how.rootless and (stem or normalise(names[0]) not in ROOTS)
         cut = not whole or lost or (cut and not own)
         found.append(Path(names[::-1] if whole else [shown.symbol, *names[::-1]], weight, cut))
@@ -631,11 +650,11 @@ def _from_leaf(shown: OverheadRow, nodes: list[Node], how: _Graph) -> Split:
     """Leaf first, with the row's function put back where perf left it out."""
     own = normalise(shown.symbol)
     stem = len(nodes) == 1 and nodes[0].value is None
-    other = any(not _same(n.names[0], own) for n in nodes if n.names)
+    other = any(not same_function(n.names[0], own) for n in nodes if n.names)
     without = how.rootless and (stem or other)
     return [
-        Path([shown.symbol, *names] if own and (without or not _same(names[0], own)) else names, weight, cut)
-        for names, weight, cut in paths(nodes, shown.total, how.measure)
+        Path([shown.symbol, *names] if own and (without or not same_function(names[0], own)) else names, weight, cut)
+        for names, weight, cut, _ in paths(nodes, shown.total, how.measure)
     ]
 
 
@@ -644,7 +663,7 @@ def _under_callers(shown: OverheadRow, nodes: list[Node], measure: Measure) -> S
     own = normalise(shown.symbol)
     return [
         Path(names[::-1], weight)
-        for names, weight, _ in paths(nodes, shown.total, measure)
+        for names, weight, *_ in paths(nodes, shown.total, measure)
         if len(names) > 1 and normalise(names[-1]) == own
     ]
 
@@ -658,9 +677,78 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
     while len(nodes) == 1 and (not names or nodes[0].value is None):
         names += nodes[0].names
         nodes = nodes[0].children
-    if not names or not _same(names[0], normalise(shown.symbol)):
+    if not names or not same_function(names[0], normalise(shown.symbol)):
         return []
     return [Path(names, shown.own, bool(nodes))]
+
+
+def _with_callees(
+    graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence[Measure], *, caller: bool
+) -> tuple[Split, ...]:
+    """The stacks of a text with Children columns that ends before the rows of what ran: by the shares with callees of
+    the rows that are there. None if they contradict one another.
+    """
+    kernel = {normalise(shown.symbol) for shown, _ in graphs if shown.kernel}
+    rows = [
+        (shown, [p._replace(names=p.names[::-1]) if caller else p for p in paths(nodes, shown.total, measure)])
+        for (shown, nodes), measure in zip(graphs, measures, strict=True)
+    ]
+    found = _below_outermost(rows, kernel) if caller else _above_each(rows, kernel)
+    return found if fsum(path.share for split in found for path in split) <= _WHOLE else ()
+
+
+def _in_kernel(names: Sequence[str], kernel: set[str]) -> bool:
+    """Whether the innermost function of a chain is one of the kernel: one that called it is."""
+    found = map(normalise, names)
+    return any(name in kernel or name in _ENTRIES or _inner([name]) for name in found)
+
+
+def _below_outermost(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]) -> tuple[Split, ...]:
+    """Root first: the chains below each function that no graph of a row before it holds.
+
+    The text may end within the last graph: then its last chain goes on.
+    """
+    of: list[Split] = []
+    functions: dict[str, set[str]] = defaultdict(set)  # by task: those of the chains taken
+    outermost: dict[str, set[str]] = defaultdict(set)
+    last = next((path for path in reversed(rows[-1][1]) if not path.cut), None)
+    for shown, split in rows:
+        own, taken = normalise(shown.symbol), Split()
+        for path in (split or [Path([shown.symbol], shown.own)]) if own not in functions[shown.comm] else ():
+            names = {normalise(name) for name in path.names}
+            if path.share > 0 and names.isdisjoint(outermost[shown.comm]):
+                calls = path.cut or path is last
+                if not calls or _in_kernel(path.names, kernel):
+                    taken.append(path._replace(cut=True, calls=calls))
+                functions[shown.comm] |= names
+        outermost[shown.comm].add(own)
+        of.append(taken)
+    return tuple(of)
+
+
+def _above_each(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]) -> tuple[Split, ...]:
+    """Leaf first: what a chain has more than those that go on from its function belongs to functions without a row.
+
+    The text may end within the last graph: then the outer end of a chain is missing, and it goes on from none.
+    """
+    if len(rows) > 1:
+        rows = [*rows[:-1], (rows[-1][0], [])]
+    listed = {(shown.comm, *map(normalise, path.names[::-1])): path.share for shown, split in rows for path in split}
+    below: dict[tuple[str, ...], float] = defaultdict(float)
+    for chain, share_ in listed.items():
+        if outer := next((chain[:end] for end in range(len(chain) - 1, 1, -1) if chain[:end] in listed), None):
+            below[outer] += share_
+    of: list[Split] = []
+    for shown, split in rows:
+        taken = Split()
+        for path in split:
+            left = path.share - below[(shown.comm, *map(normalise, path.names[::-1]))]
+            own = left if _leafy(shown) else min(left, shown.own) if len(split) == 1 else 0.0
+            taken.append(path._replace(share=own))
+            if _in_kernel(path.names, kernel):
+                taken.append(path._replace(share=left - own, calls=True))
+        of.append([path for path in taken if path.share > ROUNDING])
+    return tuple(of)
 
 
 def _fill(shown: OverheadRow, found: Split) -> Split:

@@ -18,8 +18,9 @@ from dataclasses import dataclass, field, replace
 from math import fsum
 from typing import NamedTuple
 
+from thpdiag.knowledge.symbols import normalise
 from thpdiag.model import Citation, Ledger, Profile, StackCounts, Stacks, Task
-from thpdiag.model.profile import NAMELESS, Inclusive
+from thpdiag.model.profile import HIDDEN, NAMELESS, Inclusive
 from thpdiag.parsers.perf._texts import Frames, kernel_dso, kernel_letter, symbol_like
 from thpdiag.parsers.perf.call_graph import (
     Layout,
@@ -31,6 +32,7 @@ from thpdiag.parsers.perf.call_graph import (
     is_squeezed,
     part,
     restore_indentation,
+    same_function,
     share,
     with_totals,
 )
@@ -379,9 +381,12 @@ def _level_names(levels: Sequence[OverheadRow]) -> tuple[str, ...]:
 def _add(counts: StackCounts, frames: Frames, entry: Entry, split: Sequence[Path], comm: str) -> None:
     """The parts of a row."""
     shown = entry.row
-    for names, weight, cut in split:
-        leaf = [frames.number(shown.symbol, shown.dso, kernel=shown.kernel)] if shown.symbol and names else []
+    for names, weight, cut, calls in split:
+        own = frames.number(shown.symbol, shown.dso, kernel=shown.kernel) if shown.symbol else None
+        leaf = [own] if own is not None and names and same_function(names[0], normalise(shown.symbol)) else []
         stack = leaf + [frames.number(n) for n in names[len(leaf) :]]
+        if calls:
+            stack = [frames.number(NAMELESS, HIDDEN, kernel=True), *stack]
         if not stack and shown.dso:
             stack = [frames.number(NAMELESS, shown.dso, kernel=shown.kernel)]
         samples = shown.samples if len(split) == 1 else round(shown.samples * weight / shown.own) if shown.own else 0
