@@ -550,9 +550,8 @@ def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = L
         _split_row(shown, nodes, _Graph(measure, caller, rootless))
         for (shown, nodes), measure in zip(graphs, measures, strict=True)
     )
-    known = fsum(path.share for split in of for path in split)
-    if known + _SHORT_OF < max((shown.total for shown, _ in graphs), default=0.0):
-        of = _with_callees(graphs, measures, caller=caller) or of
+    if _whole(of) + _SHORT_OF < max((shown.total for shown, _ in graphs), default=0.0):
+        of = _with_callees(graphs, measures, of, caller=caller)
     vary = len({measure.each for measure in measures}) > 1
     shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
     return Chains(of, "caller" if caller else "callee", shares, 0 if fractal else exceeding)
@@ -682,11 +681,19 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
     return [Path(names, shown.own, bool(nodes))]
 
 
+def _whole(of: Sequence[Split]) -> float:
+    return fsum(path.share for split in of for path in split)
+
+
 def _with_callees(
-    graphs: Sequence[tuple[OverheadRow, list[Node]]], measures: Sequence[Measure], *, caller: bool
+    graphs: Sequence[tuple[OverheadRow, list[Node]]],
+    measures: Sequence[Measure],
+    of: tuple[Split, ...],
+    *,
+    caller: bool,
 ) -> tuple[Split, ...]:
     """The stacks of a text with Children columns that ends before the rows of what ran: by the shares with callees of
-    the rows that are there. None if they contradict one another.
+    the rows that are there. Those of what ran (`of`) where they hold more, or where the others contradict one another.
     """
     kernel = {normalise(shown.symbol) for shown, _ in graphs if shown.kernel}
     rows = [
@@ -694,7 +701,7 @@ def _with_callees(
         for (shown, nodes), measure in zip(graphs, measures, strict=True)
     ]
     found = _below_outermost(rows, kernel) if caller else _above_each(rows, kernel)
-    return found if fsum(path.share for split in found for path in split) <= _WHOLE else ()
+    return found if _whole(of) + _SHORT_OF < _whole(found) <= _WHOLE else of
 
 
 def _in_kernel(names: Sequence[str], kernel: set[str]) -> bool:
