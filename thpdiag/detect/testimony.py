@@ -31,7 +31,10 @@ CAPTION = 12  # lines from a table to what may say whose it is
 FAST_AND_SLOW = 5  # times as long for the same amount of memory
 CLAIM_BEGIN = 12  # characters by which the line of a claim is looked up
 SLOW = "slow_after_fast"
-BUSY = frozenset({"khugepaged_busy", "khugepaged_high", "kcompactd_busy", "zfs_thread_busy", "kswapd_busy_beside_free"})
+BLAMED = "blamed"
+DENIABLE = frozenset(
+    {BLAMED, "khugepaged_busy", "khugepaged_high", "kcompactd_busy", "zfs_thread_busy", "kswapd_busy_beside_free"}
+)
 IN_TWO_SENTENCES = frozenset({"grows_at_rest", "fork_copies"})  # symptoms that may begin in the sentence before
 BEFORE_CHARS = 12  # in which a `no` stands
 Statement = tuple[str, str | float]
@@ -94,7 +97,7 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
     for at, sentence in enumerate(sentences):
         around = sentences[max(0, at - NEAR) : at], sentences[at + 1 : at + 1 + NEAR]
         for name, value in _statements(sentence.text, *([s.text for s in part] for part in around)):
-            if (name, value) not in seen and (own or name in language().symptoms or name == SLOW):
+            if (name, value) not in seen and (own or (name in language().symptoms and name != BLAMED) or name == SLOW):
                 seen.add((name, value))
                 cite = Citation(member, sentence.line, sentence.quoted)
                 yield Fact(f"testimony.{name}", value, cite, provenance="prose")
@@ -248,7 +251,7 @@ def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterato
     for name, pattern in language().symptoms.items():
         begins_before = name in IN_TWO_SENTENCES and before and not _is_no_statement(before[-1])
         told = f"{before[-1]} {text}" if begins_before else text
-        if not (said := pattern.search(told)) or (name in BUSY and _is_denied(told, said)):
+        if not (said := pattern.search(told)) or (name in DENIABLE and _is_denied(told, said)):
             continue
         if name in ("grows_at_rest", "fills_mapping") and (
             language().has("no_growth", told) or language().has("off", told)
