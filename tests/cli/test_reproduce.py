@@ -211,6 +211,29 @@ def test_without_a_precondition_nothing_is_changed(mechanism: str, lacks: str, h
     assert lacks == "huge pages" or settings(host) == AT_FIRST
 
 
+@pytest.mark.parametrize("mechanism", ["allocation-knee", "fault-compaction"])
+def test_memory_that_is_still_whole_is_exit_2(mechanism: str, host: Path) -> None:
+    """What runs then would show nothing; settings are as before."""
+    (host / "program").write_text(PROGRAM.replace("echo ready", "echo late"))
+    done = execute(mechanism, host, "-w", "7")
+    assert done.returncode == 2
+    assert "not in pieces after 7 s" in done.stderr
+    assert len((host / "arguments").read_text().splitlines()) == 1
+    assert settings(host) == AT_FIRST
+
+
+@pytest.mark.parametrize(("idle", "code"), [(0, 2), (9, 2), (10, 0), (200, 0)])
+def test_khugepaged_needs_a_twentieth_of_the_cpus(idle: int, code: int, host: Path) -> None:
+    """It has the lowest priority. All CPUs together count 200 ticks between the two looks."""
+    (host / "proc/stat").write_text("cpu 1000 0 100 5000 10 0 0 0 0 0\ncpu0 1000 0 100 5000 10 0 0 0 0 0\n")
+    later = f"cpu {1200 - idle} 0 100 {5000 + idle} 10 0 0 0 0 0"
+    (host / "bin/sleep").write_text(f"#!/bin/sh\necho '{later}' >{host}/proc/stat\n")
+    done = execute("khugepaged-bloat", host)
+    assert (done.returncode, "no CPU is idle" in done.stderr) == (code, code == 2)
+    assert settings(host) == AT_FIRST
+    assert (host / "seen").exists() is (code == 0)
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_recording_is_made_of_the_program(mechanism: str, host: Path) -> None:
     """With -c the given script runs for the same seconds and watches the process; without, its command is printed."""

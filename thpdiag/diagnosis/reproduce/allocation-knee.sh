@@ -20,7 +20,6 @@
 # usage: sh THIS [-s SECONDS] [-w SECONDS] [-c CAPTURE.SH] [-r]
 #   -c  records it with this script, which `thpdiag capture-script` has printed
 seconds=40
-limit=90
 @frame.sh@
 need_root
 need_memory 6000
@@ -66,7 +65,7 @@ static void riddle(size_t room, size_t leave, double limit)
         offset += HUGE;
     }
     fprintf(stderr, "thp-demo: broke up %ld MiB in %.1f s\n", (long)(offset / MIB) - (long)(leave / MIB), now() - begin);
-    printf("ready\n");
+    printf(now() - begin < limit ? "ready\n" : "late\n");
     fflush(stdout);
     for (offset = 0; offset < leave; offset += PIECE) {
         pid_t from = wait_for_signal(600);

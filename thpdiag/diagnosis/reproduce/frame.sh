@@ -18,7 +18,7 @@ die() {
     exit 2
 }
 
-limit=${limit:-45}
+limit=90
 while getopts s:w:c:r option; do
     case $option in
     s) seconds=$OPTARG ;;
@@ -78,6 +78,18 @@ need_memory() { # need_memory MIB: of available memory, more than is taken
     [ "$have" -ge "$1" ] || die "needs $1 MiB of available memory, there are $have"
 }
 
+cpu_ticks() { # prints what /proc/stat counts of all CPUs: idle ones, all
+    awk '$1 == "cpu" { for (i = 2; i <= 9; i++) all += $i; print $5 + $6, all }' "$root/proc/stat"
+}
+
+need_idle_cpu() { # for threads of the kernel that run at the lowest priority
+    [ -r "$root/proc/stat" ] || return 0
+    ticks="$(cpu_ticks) $(sleep 2 && cpu_ticks)"
+    # shellcheck disable=SC2086
+    set -- $ticks
+    [ $((20 * ($3 - $1))) -ge $(($4 - $2)) ] || die 'no CPU is idle: try again when other programs are at rest'
+}
+
 set_knob() { # set_knob FILE VALUE: as it was again at the end
     [ -w "$root$1" ] || die "this kernel has no $1"
     was=$(sed 's/.*\[\(.*\)\].*/\1/' "$root$1")
@@ -115,6 +127,7 @@ start_riddle() { # start_riddle MIB ARGUMENT...: until free memory is in pieces;
     start "$dir/answer" $(($1 + 1024)) "$@"
     echo 'reproduce: breaks up free memory'
     read -r answer <"$dir/answer" || die 'free memory could not be broken up'
+    [ "$answer" = ready ] || die "free memory was not in pieces after $limit s: give it more time with -w"
 }
 
 record() { # record PID: for as long as the program is watched
