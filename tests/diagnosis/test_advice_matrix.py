@@ -123,7 +123,8 @@ def _service_items(platform: str) -> list[dict[str, Any]]:
     """What can be done to a service alone, on kernels and for programs that differ in it."""
     units = ("redis.service", "redis-server.service")
     apps = ("jemalloc", "mimalloc", "go")
-    hosts = [HostView(platform, units=units, kernel=kernel) for kernel in ("5.14.0-427.el9", "6.18.3")]
+    always = {"thp.enabled": "always"}
+    hosts = [HostView(platform, units=units, kernel=k, settings=always) for k in ("5.14.0-427.el9", "6.18.3")]
     hosts += [HostView(platform, units=units, apps=(app,), versions={"go": "1.22.4"}) for app in apps]
     return [item for host in hosts for item in _items(host).values() if "$u.d" in "".join(item["persist"])]
 

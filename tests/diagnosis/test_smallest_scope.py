@@ -83,10 +83,23 @@ def test_who_wants_huge_pages_is_not_opted_out() -> None:
     assert "process-opt-out" not in [item["id"] for item in advice(BLOAT, "khugepaged-bloat", host)]
 
 
-@pytest.mark.parametrize(("kernel", "flags"), [("6.12.0-55.el10", 0), ("6.18.3-200.fc43", 2), ("", 0)])
-def test_what_the_service_asks_for_stays_on_newer_kernels(kernel: str, flags: int) -> None:
-    """From 6.18 on prctl can except memory that was advised; stalls in just that memory need the whole opt-out."""
-    host = HostView("fedora43", "E8", units=("app.service",), kernel=kernel)
+@pytest.mark.parametrize(
+    ("kernel", "enabled", "flags"),
+    [
+        ("6.12.0-55.el10", "always", 0),
+        ("6.18.3-200.fc43", "always", 2),
+        ("6.18.3-200.fc43", "madvise", 0),
+        ("6.18.3-200.fc43", "", 0),
+        ("", "always", 0),
+    ],
+)
+def test_what_the_service_asks_for_stays_on_newer_kernels(kernel: str, enabled: str, flags: int) -> None:
+    """From 6.18 on prctl can except memory that was advised; stalls in just that memory need the whole opt-out.
+
+    So does a host on which only advised memory gets huge pages.
+    """
+    settings = {"thp.enabled": enabled} if enabled else {}
+    host = HostView("fedora43", "E8", units=("app.service",), kernel=kernel, settings=settings)
     (item,) = advice(["process-opt-out"], "khugepaged-bloat", host)
     assert f"prctl(41, 1, {flags}, 0, 0)" in item["now"][0]
     assert f"MemoryTHP={'madvise' if flags else 'disable'}" in item["persist"][0]
@@ -106,7 +119,8 @@ def test_the_wrapper_does_what_it_says(kernel: str, wanted: int, tmp_path: Path)
         ).returncode
     ):
         pytest.skip("this kernel has no PR_THP_DISABLE_EXCEPT_ADVISED")
-    (item,) = advice(["process-opt-out"], "khugepaged-bloat", HostView("fedora43", units=("a.service",), kernel=kernel))
+    host = HostView("fedora43", units=("a.service",), kernel=kernel, settings={"thp.enabled": "always"})
+    (item,) = advice(["process-opt-out"], "khugepaged-bloat", host)
     (text,) = re.findall(r"<<'EOF'.*?\n(.*)\nEOF", item["now"][0], re.DOTALL)
     script = tmp_path / "without-thp"
     script.write_text(text)
