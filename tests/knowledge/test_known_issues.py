@@ -69,6 +69,32 @@ def test_two_fixed_versions_of_one_defect_contradict() -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "opposite"),
+    [
+        ({}, True),
+        ({"kernels": (Range("el9_4"),)}, True),
+        ({"versions": (Range("", "8", "", "9"),)}, True),
+        ({"workaround": Workaround(sets={"enabled": ["madvise", "never"]}, until="then")}, False),
+        ({"app": "mongodb"}, False),
+        ({"kernels": (Range("el8"),)}, False),
+        ({"versions": (Range("", "", "7.4"),)}, False),
+        ({"versions": (Range("", "", "", "6"),)}, False),
+        ({"needs": {"thp.enabled": {"one_of": ["madvise"]}}}, False),
+    ],
+)
+def test_opposite_advice_for_one_program_contradicts(changes: dict[str, Any], opposite: bool) -> None:
+    """Where both entries can be true of one host, one setting has one value."""
+    never = GOOD._replace(
+        kernels=(Range("el9"),),
+        app="redis", versions=(Range("", "7.4", "", "8"),),
+        needs={"thp.enabled": {"one_of": ["always"]}}, workaround=Workaround(sets={"enabled": ["never"]}, until="then"),
+    )  # fmt: skip
+    other = never._replace(id="another-entry", workaround=Workaround(sets={"enabled": ["madvise"]}, until="then"))
+    found = issue_complaints(Catalogue((never, other._replace(**changes)), "2026-11-28"))
+    assert any("another-entry sets enabled otherwise" in one for one in found) is opposite
+
+
+@pytest.mark.parametrize(
     ("release", "build", "lines", "numbers"),
     [
         ("5.14.0-427.13.1.el9_4.x86_64", "", ("el9_4", "el9"), (5, 14, 0, 427, 13, 1)),

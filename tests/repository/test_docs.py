@@ -72,6 +72,10 @@ NO_RULES = [  # subject, what answers it instead
     ("which settings are assumed", "the provenance of a fact; alone it is never more than possible"),
     ("one look at the counters, or several", "a total since boot is never more than possible"),
     ("the size of a huge page", "the fact `memory.huge_page_bytes`"),
+    (
+        "programs, memory, and sockets that are only named in prose",
+        "nothing: texts name other programs and hosts, too; a process list, `free`, and `lscpu` are asked for",
+    ),
     ("that nothing is wrong", "the verdict `nothing_found`: each core mechanism was measured"),
     ("a lock convoy in call chains", "THP-001, which looks at flat profiles and at call chains"),
     ("a synthetic memory load", "nothing: it fills the kernel time of every host, two settings have to be compared"),
@@ -85,9 +89,13 @@ NO_RULES = [  # subject, what answers it instead
         "nothing: what they are set to is THP-084; that a file gets small pages delays nobody",
     ),
     (
-        "nr_anon, split, split_failed, swpin and swpin_fallback by size",
+        "nr_anon, split, split_failed, swpin, swpin_fallback and swpin_fallback_charge by size",
         "nothing: pages that exist and work that was done; what hurts is parting (THP-151), swapping (THP-150, "
         "ALT-03), and memory that stays taken (THP-045, from nr_anon_partially_mapped)",
+    ),
+    (
+        "anon_fault_declined by size",
+        "nothing: a kernel of 6.18 shows it, but no documentation that was read says what it counts",
     ),
     (
         "thp_swpout and thp_swpout_fallback of control groups",
@@ -168,6 +176,22 @@ def test_the_rule_list_is_up_to_date() -> None:
     file, wanted = ROOT / "rules" / "README.md", rule_list()
 
     agree(file, file.read_text() if file.exists() else "", wanted, wanted)
+
+
+def test_what_newer_kernels_count_and_set_has_a_rule_or_a_reason() -> None:
+    """Counters of a size of huge pages (Linux 6.18) and settings of memory, in a rule or in the list of reasons."""
+    counters = (
+        "anon_fault_alloc anon_fault_declined anon_fault_fallback anon_fault_fallback_charge nr_anon "
+        "nr_anon_partially_mapped shmem_alloc shmem_fallback shmem_fallback_charge split split_deferred split_failed "
+        "swpin swpin_fallback swpin_fallback_charge swpout swpout_fallback zswpout"
+    )
+    settings = (
+        "swappiness dirty_ratio dirty_background_ratio min_free_kbytes zone_reclaim_mode overcommit_memory "
+        "numa_balancing compaction_proactiveness defrag_mode watermark_boost_factor extfrag_threshold contpte "
+        "PREEMPT_RT DAMON zswap"
+    )
+    known = "".join(f"{rule.source.text}\n" for rule in rules()) + "\n".join(map(" ".join, NO_RULES))
+    assert [name for name in f"{counters} {settings}".split() if not re.search(rf"(?:\b|_){name}\b", known)] == []
 
 
 def test_the_manual_page_is_up_to_date() -> None:

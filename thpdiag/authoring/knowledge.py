@@ -130,7 +130,11 @@ def _by_line(ranges: Iterable[Range]) -> dict[str, list[Range]]:
 
 
 def _contradictions(one: KnownIssue, other: KnownIssue) -> Iterator[str]:
-    """Two entries of one defect with two fixed versions for the same line of kernels."""
+    """Two entries of one defect with two fixed versions for the same line of kernels; opposite advice for a program."""
+    if one.app and one.app == other.app and _may_meet(one, other):
+        for name, words in one.workaround.sets.items():
+            if not set(map(str, words)) & set(map(str, other.workaround.sets.get(name, words))):
+                yield f"{other.id} sets {name} otherwise where both are true"
     if not set(_SAME.findall(one.source)) & set(_SAME.findall(other.source)):
         return
     fixes = {(r.line, numbers(r.since)[:2] if r.line == MAINLINE else ()): r.fixed for r in other.kernels}
@@ -138,6 +142,34 @@ def _contradictions(one: KnownIssue, other: KnownIssue) -> Iterator[str]:
         key = (mine.line, numbers(mine.since)[:2] if mine.line == MAINLINE else ())
         if key in fixes and fixes[key] != mine.fixed:
             yield f"{other.id} names another fixed version for {mine.line}, of the same defect"
+
+
+def _may_meet(one: KnownIssue, other: KnownIssue) -> bool:
+    """Whether both can be true of one host, as far as ranges and lists of values tell."""
+    if not (_overlap(one.kernels, other.kernels) and _overlap(one.versions, other.versions)):
+        return False
+    lists = (
+        (one.needs[name].get("one_of"), other.needs[name].get("one_of")) for name in one.needs if name in other.needs
+    )
+    return all(not (mine and others) or set(mine) & set(others) for mine, others in lists)
+
+
+def _overlap(some: Iterable[Range], others: Iterable[Range]) -> bool:
+    """Whether ranges have a version in common; none at all is every version. el9_4 is a part of el9."""
+    if not some or not others:
+        return True
+    return any(
+        f"{max(one.line, other.line)}_".startswith(f"{min(one.line, other.line)}_")
+        and not _ends_before(one, other)
+        and not _ends_before(other, one)
+        for one in some
+        for other in others
+    )
+
+
+def _ends_before(one: Range, other: Range) -> bool:
+    first, end = numbers(other.since or "0"), numbers(one.fixed or one.last)
+    return bool(end) and (end <= first if one.fixed else end < first[: len(end)])
 
 
 KINDS = ("thp", "alternative", "none")
