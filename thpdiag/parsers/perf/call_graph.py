@@ -736,10 +736,12 @@ def _below_outermost(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]
 def _above_each(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]) -> tuple[Split, ...]:
     """Leaf first: what a chain has more than those that go on from its function belongs to functions without a row.
 
-    The text may end within the last graph: then the outer end of a chain is missing, and it goes on from none.
+    The text may end within the last graph: then the outer end of a chain is missing, as it is of chains that perf does
+    not show: these go on from none.
     """
     if len(rows) > 1:
         rows = [*rows[:-1], (rows[-1][0], [])]
+    rows = [(shown, [path for path in split if not path.cut]) for shown, split in rows]
     listed = {(shown.comm, *map(normalise, path.names[::-1])): path.share for shown, split in rows for path in split}
     below: dict[tuple[str, ...], float] = defaultdict(float)
     for chain, share_ in listed.items():
