@@ -139,6 +139,20 @@ def test_whoever_wants_huge_pages_is_named(run: Run) -> None:
     assert [one["id"] for one in found if one["id"] == "kvm-host-without-huge-pages"] == []
 
 
+@pytest.mark.parametrize(
+    ("version", "affected"), [("10.3.9", True), ("10.6.12", True), ("10.6.17", False), ("10.11.2", False)]
+)
+@pytest.mark.parametrize(
+    "form", ["mariadbd  Ver {}-MariaDB for Linux", "Version: '{}-MariaDB-log'  socket: ''  port: 3306"]
+)
+def test_mariadb_is_known_by_what_it_prints(version: str, affected: bool, form: str, run: Run) -> None:
+    """The series whose fixed release is known, and those that ended before it."""
+    host = SHARED.replace("/opt/couchbase/bin/memcached -C /opt/couchbase/etc", "/usr/sbin/mariadbd")
+    told = f"{host}[root@node1 ~]# mariadbd --version\n{form.format(version)}\n"
+    found = run("analyze", "-", "-f", "json", stdin=told.encode()).document.get("known_issues", [])
+    assert ("mariadb-huge-pages-memory" in [one["id"] for one in found if one["state"] == "affected"]) is affected
+
+
 def test_a_container_sends_to_its_node(run: Run) -> None:
     """The settings are those of the node, which a container cannot change."""
     inside = SHARED.replace("/usr/bin/qemu-system-x86_64", "/usr/bin/sleep")

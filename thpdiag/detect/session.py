@@ -132,7 +132,7 @@ _OS = re.compile(
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 
 
-_VERSION = re.compile(r"ersion|Starting|erver v=")  # most lines have none of these
+_VERSION = re.compile(r"ersion|Starting|erver v=|-MariaDB")  # most lines have none of these
 _MAX_VERSION_LINE = 2000  # characters of a line in which a version is looked for
 
 
