@@ -82,10 +82,16 @@ def test_messages_of_the_kernel_are_events(line: str, event: str, fields: dict[s
     assert ((found[0].kind, found[1]) if found else ("", {})) == (event, fields)
 
 
-def test_a_healthy_host_stays_healthy(run: Run) -> None:
-    """It works and lacks nothing."""
-    found = run("analyze", ROOT / "fixtures/healthy/light-load", *OPTIONS, "-f", "json").document
+@pytest.mark.parametrize(
+    "bundle",
+    [path for group in ("healthy", "stories") for path in sorted((ROOT / "fixtures" / group).glob("*/bundle"))],
+    ids=lambda path: path.parent.name,
+)
+def test_hosts_without_these_causes_have_none_of_them(bundle: Path, run: Run) -> None:
+    """Healthy hosts work and lack nothing; those of the stories have other causes, and keep their verdict."""
+    plain, found = (run("analyze", bundle, *more, "-f", "json").document for more in ((), OPTIONS))
     assert not [f["rule"] for f in found["findings"] if f["rule"].startswith(("NUMA", "WAIT"))]
+    assert found["verdict"].get("rule") == plain["verdict"].get("rule")
 
 
 @pytest.mark.parametrize("platform", ["el6.2", "el9", "debian13"])
