@@ -7,6 +7,7 @@ import gzip
 import html
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 import planted_names as planted
 from analyze_bytes import rules
-from command_line import Run
+from command_line import ROOT, Run
 from thpdiag.cli.options import Redaction
 from thpdiag.compare.document import document
 from thpdiag.compare.model import schema
@@ -55,6 +56,22 @@ def results(bundle: Path, later: Path) -> tuple[Path, Path]:
     for folder, file in zip((bundle, later), saved, strict=True):
         file.write_text(json.dumps(analyze([folder], rules())), encoding="utf-8")
     return saved[0], saved[1]
+
+
+@pytest.mark.parametrize(
+    ("unit", "left_over"),
+    [("acmebilling-prod.service", False), ("acmebilling@7.service", False), ("redis.service", True)],
+)
+@pytest.mark.parametrize("form", ["text", "json", "html", "markdown"])
+def test_the_customers_unit_leaves_no_command(unit: str, left_over: bool, form: str, tmp_path: Path, run: Run) -> None:
+    """Advice for the service of a process names its unit, which may be called after the customer's product."""
+    host = shutil.copytree(ROOT / "fixtures/reproduce/khugepaged-bloat/cause", tmp_path / "host")
+    (pid,) = set(re.findall(r"^(\d+) \(thp-demo\)", (host / "loops/processes.txt").read_text(), re.MULTILINE))
+    (host / "process-groups.txt").write_text(f"/proc/{pid}/cgroup:0::/system.slice/{unit}\n")
+    plain, redacted = (run("analyze", host, "-f", form, *more).out for more in (("-v",), ("-v", "--redact")))
+    packed = "".join(gzip.decompress(base64.b64decode(text)).decode() for text in PACKED.findall(redacted))
+    assert form == "html" or unit in plain
+    assert (unit in redacted + packed) is left_over
 
 
 @pytest.mark.parametrize("form", ["text", "json", "html"])

@@ -24,6 +24,7 @@ from thpdiag.knowledge import applications, platforms
 from thpdiag.knowledge.known_issues import numbers
 from thpdiag.knowledge.mechanisms import Row, cures, environment, remedies, verifications
 from thpdiag.model import Case, Fact, Finding, Sample, State
+from thpdiag.model.document import NameInText, present_keys
 from thpdiag.model.result import Remedy, Verification
 
 DIRECTORIES = ("transparent_hugepage", "redhat_transparent_hugepage")
@@ -479,18 +480,30 @@ def _remedy(row: Row, mechanism: str, host: HostView, stays: str) -> Remedy:
     # The settings are the kernel's, so a container sees them read-only.
     writes = "values" in row or any(_OF_HOST.search(text) for text in row.get("now", ()))
     on_node = ["# on the node, as root; a container cannot change this"] if host.container and writes else []
+    lasts = [*persist(lasting, host), *_own_commands(row, "persist", host)]
+    restart = fill(row["restart"], {"service": _service_words(host)})
     return Remedy.model_construct(
         id=row["id"], reason=row.get("because", {}).get(mechanism, row["reason"]) + advised + stays,
         platform=host.platform or "any Linux",
         now=[
             *on_node, *note_old_values(noted, host), *write_values(values, host), *_own_commands(row, "now", host),
         ],
-        persist=[*persist(lasting, host), *_own_commands(row, "persist", host)],
+        persist=lasts,
         verify=_verification(row, mechanism, host),
         undo=[*old, *persist(lasting, host, back=True), *_own_commands(row, "undo_persist", host), *back],
         undo_now=[*old, *back], cost=row["cost"] + _further_cost(row, host), safety=row["live"],
-        restart=fill(row["restart"], {"service": _service_words(host)}),
+        restart=restart, **present_keys(fields=_customers_units(host, [*lasts, restart])),
     )  # fmt: skip
+
+
+def _customers_units(host: HostView, texts: Sequence[str]) -> list[NameInText]:
+    """Units in these texts that are not those of known applications: the customer called them so."""
+    known = {unit if "." in unit else f"{unit}.service" for app in applications.applications() for unit in app.units}
+    return [
+        NameInText.model_construct(kind="path", value=unit)
+        for unit in host.units
+        if unit not in known and any(unit in text for text in texts)
+    ]
 
 
 def _service_words(host: HostView) -> str:

@@ -187,7 +187,7 @@ class Remedy(Worded):
     safety: Public | None = Field(
         None, description="Whether it is safe on a live host, whether data is at risk, and when it starts to count."
     )
-    restart: Public | bool | None = Field(None, description="Whether something has to be restarted, and what.")
+    restart: Sentence | bool | None = Field(None, description="Whether something has to be restarted, and what.")
 
 
 class Finding(Worded):
