@@ -170,6 +170,43 @@ def test_ansible_tells_the_host() -> None:
     assert found == {("db1", "always"), ("db2", "never")}
 
 
+LISTED = {"db1": "[always] madvise never", "db2": "always madvise [never]"}
+READ = f"cat {ENABLED[0]}"
+ON_MANY = {
+    "clush -b": f"$ clush -b -w db[1-2] {READ}\n"
+    + "".join(f"---------------\n{host}\n---------------\n{listed}\n" for host, listed in LISTED.items()),
+    "dshbak -c": f"$ pdsh -w db[1-2] {READ} | dshbak -c\n"
+    + "".join(f"----------------\n{host}\n----------------\n{listed}\n" for host, listed in LISTED.items()),
+    "pdsh": f"$ pdsh -w db[1-2] {READ}\n" + "".join(f"{host}: {listed}\n" for host, listed in LISTED.items()),
+    "pdsh, mixed": f"$ pdsh -w db[1-2] '{READ}; grep compact_stall /proc/vmstat'\n"
+    + "".join(f"{host}: {listed}\n" for host, listed in LISTED.items())
+    + "".join(f"{host}: compact_stall 7\n" for host in LISTED),
+    "Fabric": "".join(
+        f"[{host}] run: {READ}\n[{host}] out: {listed}\n[{host}] out: \n" for host, listed in LISTED.items()
+    ),
+    "Ansible": f"$ ansible db -a '{READ}'\n"
+    + "".join(f"{host} | CHANGED | rc=0 >>\n{listed}\n" for host, listed in LISTED.items()),
+}
+
+
+@pytest.mark.parametrize("form", ON_MANY)
+def test_what_a_command_prints_on_many_hosts_is_of_each_of_them(form: str) -> None:
+    """Never the setting of one host for another."""
+    found = {
+        (reading.group[1], reading.record.value)
+        for reading in readings(ON_MANY[form].encode())
+        if is_enabled(reading.record)
+    }
+    assert found == {("db1", "always"), ("db2", "never")}
+
+
+def test_a_table_with_rulers_names_no_host() -> None:
+    """A heading is one word between two rulers of the same length, with output below."""
+    text = "Summary of the host\n-----------------------\nall settings are default\n-----------------------\n"
+    found = readings(f"{text}# {ENABLED[0]}\n{LISTED['db1']}\n".encode())
+    assert [reading.group[1] for reading in found if is_enabled(reading.record)] == [""]
+
+
 def is_enabled(record: Record) -> bool:
     return isinstance(record, Fact) and record.name == "thp.enabled"
 

@@ -22,6 +22,8 @@ from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import (
     NUMBERING,
     PEEKED_LINES,
+    REMOTE,
+    Hosts,
     is_double_spaced,
     margin_of,
     may_have_prefix,
@@ -35,13 +37,15 @@ from thpdiag.detect.named_files import (
     MAX_JSON_LINES,
     Name,
     Section,
-    ansible_host,
     files_in_json,
+    host_heading,
     is_block_name,
     is_end,
     is_fence,
+    is_host_heading,
     is_report,
     is_section,
+    may_be_host_heading,
     may_be_json,
     may_be_name,
     name_in,
@@ -199,6 +203,9 @@ class Detector:
             or (may_have_prefix(line.text) and self._take_off_prefix(context, ahead))
         ):
             return
+        if may_be_host_heading(line.text) and self._take_host(line, context, ahead):
+            yield from self._printed_files(context, ahead)
+            return
         if (typed := self._typed(line, context, ahead)) is not None:
             yield from typed
         elif self._is_named_first(line, ahead) and (named := self._named_content(line, context, ahead)) is not None:
@@ -262,17 +269,25 @@ class Detector:
             if 0 < section.most <= lines.count:
                 yield TaggedRecord(Fact("capture.tail", section.path, cite), SUPPORTCONFIG, context.group)
 
+    @staticmethod
+    def _take_host(line: TextLine, context: Context, ahead: LookaheadLines) -> bool:
+        """Whether this line, or the three that begin with it, name the host of what the last command printed below."""
+        if context.is_report:
+            return False
+        host, lines, rest = host_heading([one.text for one in ahead.peek(3)])
+        if not host:
+            return False
+        for _ in range(lines):
+            ahead.take()
+        if rest:
+            ahead.put_back(line._replace(text=rest))
+        context.take_prompt(Prompt(context.command, host))
+        return True
+
     def _named_content(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
         """The records of a file whose name this line holds; None if it names none, or another thing stands there."""
         if context.is_report:
             return None
-        host, rest = ansible_host(line.text)
-        if host:
-            ahead.take()
-            context.take_prompt(Prompt("", host))
-            if rest:
-                ahead.put_back(line._replace(text=rest))
-            return ()
         if may_be_json(line.text) and line.number >= context.json_from:
             files = self._json_files(line, context, ahead)
             if files is not None:
@@ -418,14 +433,17 @@ class Detector:
         ahead.change(without_gaps)
         return True
 
-    def _take_off_prefix(self, context: Context, ahead: LookaheadLines, *, expected: bool = False) -> bool:
+    def _take_off_prefix(
+        self, context: Context, ahead: LookaheadLines, *, expected: bool = False, remote: bool = False
+    ) -> bool:
         """Have what stands before each line taken off, if a parser knows what is behind it and not the whole."""
         first = ahead.next()
         if first is None or (first.number <= context.looked_at and not expected):
             return False
         lines = ahead.peek(PEEKED_LINES)
-        if (prefix := prefix_of(lines, expected=expected)) is None:
+        if (prefix := prefix_of(lines, expected=expected, remote=remote)) is None:
             return False
+        expected |= remote and isinstance(prefix, Hosts)
         tried = replace(prefix)  # it counts
         bare = [line for line in takewhile(bool, map(tried, lines)) if line]
         certain = expected or prefix.is_certain or self._is_unread(lines, bare)
@@ -507,6 +525,8 @@ class Detector:
         cite = Citation(context.member, line.number, line.text)
         if NUMBERING.search(typed.command):
             self._take_off_prefix(context, ahead, expected=True)
+        elif REMOTE.search(typed.command):
+            self._take_off_prefix(context, ahead, remote=True)
         context.tracing |= bool(_TRACING.search(typed.command))
         steps = steps_of(context.command, context.session.scripts, context.variables, context.functions)
         parts = parts_of(steps, _switches_setting, _acts) if steps else []
@@ -520,6 +540,10 @@ class Detector:
             if steps and ((len(steps) == 1 and "$" in context.command) or any(map(_acts, steps))):
                 printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
                 context.command = "; ".join(printing) or whole
+        yield from self._printed_files(context, ahead)
+
+    def _printed_files(self, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
+        """The files that the last command prints, where their contents begin here."""
         while (
             not context.looping
             and context.paths
@@ -527,6 +551,7 @@ class Detector:
             and (first := ahead.next())
             and first.text.strip()
             and not parse_prompt(first.text)
+            and not is_host_heading(*_texts(ahead))
         ):
             only = len(context.paths) == 1
             output = self._paragraph(parser, ahead) if only else iter([(first.number, first.text)])
@@ -721,20 +746,26 @@ class Detector:
             or parse_time_of_day(text, None) is not None
             or parse_speaker(text, following) is not None
             or is_section(text)
-            or bool(ansible_host(text)[0])
+            or is_host_heading(text, following)
             or any(True for _ in _prose_records(Citation(""), text))
         )
 
     def _paragraph(self, parser: Parser, ahead: LookaheadLines) -> Iterator[tuple[int, str]]:
         """The lines to the next empty one or prompt, or to a block of another parser that this one has no use for."""
         while (line := ahead.next()) and line.text.strip() and not parse_prompt(line.text):
-            if line.number in ahead.stops:
+            if line.number in ahead.stops or is_host_heading(*_texts(ahead)):
                 return
             other = self._parser_at(ahead, "") if not parser.continues(line.text) else None
             if other not in (None, parser):
                 return
             ahead.take()
             yield line.number, line.text
+
+
+def _texts(ahead: LookaheadLines) -> tuple[str, str]:
+    """The next line and the one behind it."""
+    first, *second = ahead.peek(2)
+    return first.text, second[0].text if second else ""
 
 
 class _SectionLines:

@@ -6,9 +6,11 @@ an empty line behind each.
     2026-11-20T03:35:43.123456789Z compact_stall 700    docker logs -t, kubectl logs --timestamps; ts
     Nov 20 03:35:43 db1 recorder[4711]: compact_stall 700    journald and rsyslog, of a program that prints there
     recorder-1  | compact_stall 700                     docker compose logs; `[pod/web-1/app] ` of kubectl logs
+    db1: compact_stall 700                              below a command pdsh, clush, pssh; `[db1] out: ` of Fabric
     - compact_stall 700                                 lists and quotes: `*`, `|` too
     | compact_stall | 700 |                             tables of Markdown, and the line of dashes below their header
 
+What several hosts printed at the same time is put in order: a line as Ansible's stands before the lines of each host.
 A number is that of a line if the next line has the next one. None of it is taken off unless a parser knows a line
 without it and none knows the first line with it: logs and tables have stamps and numbers of their own. Of blanks and
 tabs, that is taken off which all lines of the first paragraph have: what a format indents stays indented.
@@ -47,12 +49,19 @@ _NAMED = re.compile(
     r"(?P<stamp>)(?P<who>[A-Za-z][\w.-]{0,80} {1,40}\||\[pod/[^\]\s]{1,250}\])(?: (?P<rest>.*)|$)", re.ASCII
 )
 _BULLET = re.compile(r"(?P<stamp>)(?P<who>[ \t]{0,8}[-|*\u2022\u00b7\u25aa\u2023\u25e6])(?:[ \t](?P<rest>.*)|$)")
+_OF_HOST = re.compile(
+    r"(?P<host>[A-Za-z][\w.-]{0,80}): (?P<rest>.*)$"
+    r"|\[(?P<host2>[\w.@-]{1,81})\] (?:out|(?P<typed>run|sudo)):(?: (?P<rest2>.*)|$)"
+)
 _MARKS = (_LOGGED, _STAMPED, _NAMED, _BULLET)
 _ROW = re.compile(r"[ \t]{0,8}\|(?P<cells>.*)\|$")
 _RULER = re.compile(r"(?=.*--)[\s|:=+-]*")
 _BAR = re.compile(r"(?<!\\)\|")
 _STARTS = frozenset("[-|*\u2022\u00b7\u25aa\u2023\u25e6")
 NUMBERING = re.compile(r"\b(?:cat\s+-\w*[nb]|nl\b|z?[ef]?grep\s+(?:-\S+\s+){0,4}-\w*n|less\s+-\w*N)")  # commands
+
+REMOTE = re.compile(r"\b(?:pdsh|pssh|parallel-ssh|clush|dsh|fab)\b")  # commands that run another one on many hosts
+MAX_HELD = 100_000  # lines of several hosts that are put in order at a time
 
 _Raw = Callable[[], "TextLine | None"]
 Change = Callable[[_Raw, "deque[TextLine]"], Iterator[TextLine]]
@@ -146,7 +155,28 @@ class Margin:
         return _line_behind(line, line.text[len(self.blanks) :])
 
 
-Prefix = Numbers | Mark | Rows
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The name of a host before each line, which need not be the same one."""
+
+    is_certain = False  # many a table has a word and a colon before each line
+
+    def __call__(self, line: TextLine) -> TextLine | None:
+        """The line without it; None if it has none."""
+        found = _OF_HOST.match(line.text)
+        if found is None:
+            return None
+        text = found["rest"] or found["rest2"] or ""
+        return _line_behind(line, f"$ {text}" if found["typed"] else text)
+
+
+Prefix = Numbers | Mark | Rows | Hosts
+
+
+def host_of(text: str) -> str:
+    """The host whose name a line begins with; empty if it begins with none."""
+    found = _OF_HOST.match(text)
+    return (found["host"] or found["host2"].rpartition("@")[2]) if found else ""
 
 
 def margin_of(lines: Sequence[TextLine]) -> Margin | None:
@@ -181,8 +211,9 @@ def may_have_prefix(text: str) -> bool:
     return start.isdigit() or start in _STARTS
 
 
-def prefix_of(lines: Sequence[TextLine], *, expected: bool = False) -> Prefix | None:
-    """What stands before each of the lines, the first of which has it. `expected`: a command numbers the lines.
+def prefix_of(lines: Sequence[TextLine], *, expected: bool = False, remote: bool = False) -> Prefix | None:
+    """What stands before each of the lines, the first of which has it. `expected`: a command numbers the lines, or
+    (`remote`) names the host of each.
 
     `lines` that are fewer than were asked for are the rest of the text.
     """
@@ -197,6 +228,8 @@ def prefix_of(lines: Sequence[TextLine], *, expected: bool = False) -> Prefix | 
             return Numbers(sign, number)
         if sign == ":" and not found["pad"] and _length(Numbers(sign, number, grep=True), lines) >= min(least, 2):
             return Numbers(sign, number, grep=True)
+    if (remote or first.text.startswith("[")) and host_of(first.text):
+        return Hosts()
     if _ROW.match(first.text) and _length(Rows(), lines) >= min(MIN_STAMPED, rest):
         return Rows()
     for pattern in _MARKS:
@@ -217,10 +250,28 @@ def _length(strip: Prefix, lines: Sequence[TextLine]) -> int:
 
 
 def without_prefix(strip: Prefix | Margin, raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
-    """The lines of the stretch without it; the first behind it is given back."""
+    """The lines of the stretch without it; the first behind it is given back. Those of each host in one piece."""
+    if isinstance(strip, Hosts):
+        yield from _by_host(strip, raw, back)
+        return
     while (line := raw()) is not None:
         if (bare := strip(line)) is None:
             back.appendleft(line)
             return
         if bare.text or not line.text or not isinstance(strip, Rows):  # a line of dashes is none of what was printed
             yield bare
+
+
+def _by_host(strip: Hosts, raw: _Raw, back: deque[TextLine]) -> Iterator[TextLine]:
+    lines: dict[str, list[TextLine]] = {}
+    for _ in range(MAX_HELD):
+        if (line := raw()) is None:
+            break
+        if (bare := strip(line)) is None:
+            back.appendleft(line)
+            break
+        lines.setdefault(host_of(line.text), [line._replace(text=f"{host_of(line.text)} | SUCCESS | rc=0 >>")]).append(
+            bare
+        )
+    for of_host in lines.values():
+        yield from of_host

@@ -9,10 +9,11 @@
     THP: always madvise [never]                                words for the file, where only the values can be meant
     {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, in base64 too (Ansible's slurp)
     db1 | CHANGED | rc=0 >>                                    Ansible: the host of what comes below
+    --------    db1    --------                                clush -b, dshbak: the same in three lines
 
 All of them mean what `cat PATH` at a prompt does. A name counts only if what stands there can be the content of that
 file: prose names paths all the time. Sources: supportutils, supportconfig.rc (conf_files, log_files, log_cmd); head(1),
-more(1); Ansible's minimal callback, its command and slurp modules.
+more(1); clush(1), dshbak(1); Ansible's minimal callback, its command and slurp modules.
 """
 
 from __future__ import annotations
@@ -71,6 +72,8 @@ _LIST = re.compile(rf"(?<![\w+\[\]])(?:{_WORD} ){{0,5}}\[(?P<word>{_WORD})\](?: 
 _ANSIBLE = re.compile(
     r"(?P<host>[\w.-]{1,255}) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=\d{1,3} >>|=> (?P<json>\{))\s*$"
 )
+_HOST_RULER = re.compile(r"-{8,}\s*$")
+_HOST_NAMES = re.compile(r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,254})(?: \(\d{1,5}\))?\s*$")
 _JSON_PATHS = ("path", "file", "filename", "file_path", "name", "source", "src", "dest", "item")
 _JSON_CONTENTS = ("stdout", "content", "contents", "output", "value", "data", "text", "body")
 _JSON_HINT = re.compile(r'"/(?:proc|sys|etc)/|"(?:/usr)?/bin/cat"|"cat[ "]')
@@ -136,10 +139,27 @@ def section_of(texts: Sequence[str]) -> Section | None:
     return Section(bar["kind"], path, command, 2, is_missing, most)
 
 
-def ansible_host(text: str) -> tuple[str, str]:
-    """The host that Ansible names above what a command printed there, empty if it does not; the begin of JSON."""
-    found = _ANSIBLE.match(text) if " | " in text and text.rstrip()[-1:] in ">{" else None
-    return (found["host"], found["json"] or "") if found else ("", "")
+def may_be_host_heading(text: str) -> bool:
+    """A quick look at a line."""
+    return text.startswith("-----") or " | " in text
+
+
+def is_host_heading(text: str, following: str) -> bool:
+    """Whether a line can be the first of what names the host of the output below."""
+    if not may_be_host_heading(text):
+        return False
+    return bool(_ANSIBLE.match(text) or (_HOST_RULER.match(text) and _HOST_NAMES.match(following)))
+
+
+def host_heading(texts: Sequence[str]) -> tuple[str, int, str]:
+    """The host, or hosts, that Ansible or clush names above what a command printed there, empty if these lines do not;
+    how many lines that takes, and the begin of JSON.
+    """
+    if found := _ANSIBLE.match(texts[0]):
+        return found["host"], 1, found["json"] or ""
+    if len(texts) == 3 and texts[0] == texts[2] and _HOST_RULER.match(texts[0]):
+        found = _HOST_NAMES.match(texts[1])
+    return (found["host"], 3, "") if found else ("", 0, "")
 
 
 def unplaced_setting(text: str) -> str:

@@ -394,6 +394,8 @@ def _after_the_switch(what: str, text: str, before: Sequence[str], after: Sequen
 
 
 def _setting(what: str) -> str:
+    if language().has("of_program", what):
+        return "an option of the program"
     if "max_ptes_none" in what or "khugepaged" in what:
         return "thp.khugepaged.defrag" if "defrag" in what else "thp.khugepaged.max_ptes_none"
     return "thp.defrag" if "defrag" in what else "thp.enabled"

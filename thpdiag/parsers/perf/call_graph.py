@@ -724,13 +724,36 @@ def _below_outermost(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]
         for path in (split or [Path([shown.symbol], shown.own)]) if own not in functions[shown.comm] else ():
             names = {normalise(name) for name in path.names}
             if path.share > 0 and names.isdisjoint(outermost[shown.comm]):
-                calls = path.cut or path is last
-                if not calls or _in_kernel(path.names, kernel):
-                    taken.append(path._replace(cut=True, calls=calls))
+                taken.append(path._replace(cut=True, calls=path.cut or path is last))
                 functions[shown.comm] |= names
         outermost[shown.comm].add(own)
         of.append(taken)
-    return tuple(of)
+    return _with_own(of, [shown for shown, _ in rows], kernel)
+
+
+def _with_own(of: Sequence[Split], rows: Sequence[OverheadRow], kernel: set[str]) -> tuple[Split, ...]:
+    """What belongs to a function and what it calls, apart where its row tells its own share; of what a program calls
+    nothing is known.
+    """
+    own = {(shown.comm, normalise(shown.symbol)): shown.own for shown in rows}
+    sums: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for shown, split in zip(rows, of, strict=True):
+        for path in split:
+            sums[shown.comm, normalise(path.names[0])].append(path.share)
+    apart: list[Split] = []
+    for shown, split in zip(rows, of, strict=True):
+        taken = Split()
+        for path in split:
+            function = shown.comm, normalise(path.names[0])
+            alone = path.share if not path.calls else 0.0
+            if path.calls and (share_ := own.get(function, 0.0)) > 0:
+                whole = fsum(sums[function]) <= share_ + len(sums[function]) * ROUNDING
+                alone = path.share if whole else min(share_, path.share) if len(sums[function]) == 1 else 0.0
+            taken.append(path._replace(share=alone, calls=False))
+            if _in_kernel(path.names, kernel):
+                taken.append(path._replace(share=path.share - alone))
+        apart.append([path for path in taken if path.share > ROUNDING])
+    return tuple(apart)
 
 
 def _above_each(rows: Sequence[tuple[OverheadRow, Split]], kernel: set[str]) -> tuple[Split, ...]:
