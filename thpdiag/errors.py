@@ -13,16 +13,16 @@ EXIT_CODES: Mapping[int, str] = MappingProxyType(
         0: "the analysis finished, with or without findings; single files may be reported as unreadable",
         1: "a finding at or above `--fail-on` (of `compare`: if it is new or worse), an open rule with "
         "`--fail-on-missing`, a failing case in `rules test`",
-        2: "the command line, or a file of suppressions or a baseline that it names, makes no sense",
+        2: "the command line, or a file of suppressions or a baseline that it names, is invalid",
         3: "the input is missing or unreadable, or nothing in it was recognized",
         4: "a rule file is invalid",
         5: "a damaged or unreadable part of the input left a rule undecided, or may have left out rows of `series`",
         6: "a limit (size, number of files, ratio, depth, time, memory) cut the input, the disk has no room for "
-        "results, the scheduler of a cluster was lost, the processes of a batch do not stay or may open too few files, "
-        "or a layer of the sandbox is missing that `--require-sandbox` demands",
-        70: "a mistake of thpdiag itself",
+        "results, the scheduler of a cluster was lost, worker processes exit at once or may open too few files, "
+        "or a layer of the sandbox that `--require-sandbox` demands is missing",
+        70: "a bug in thpdiag",
         130: "interrupted",
-        141: "whoever read the output has gone (`| head`); `analyze`, `compare`, `render` and `triage` end with the "
+        141: "the reader closed the pipe (`| head`); `analyze`, `compare`, `render` and `triage` end with the "
         "code of the result all the same",
     }
 )
@@ -38,7 +38,7 @@ class ThpdiagError(Exception):
 
 
 class UsageError(ThpdiagError):
-    """An option or argument that makes no sense."""
+    """An option or argument that is invalid."""
 
     exit_code = 2
 

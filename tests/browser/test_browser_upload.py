@@ -109,7 +109,7 @@ def test_pause_resume_and_cancel(server: Running, new_context: NewContext, tmp_p
     sending.slow(2 * MIB)
     sending.page.check("#separate")
     sending.choose(first, second)
-    expect(sending.told(1)).to_have_text("Waits for its turn.")
+    expect(sending.told(1)).to_have_text("Waiting.")
     sending.passed(0.2)
     sending.press("Pause")
     expect(sending.told()).to_contain_text("Paused at")
@@ -274,6 +274,6 @@ def test_a_hostile_name_is_text(name: str, shown: str, taken: bool, server: Runn
         expect(sending.page).to_have_url(A_CASE)
     else:
         expect(sending.row().locator(".name")).to_have_text(shown)
-        expect(sending.told()).to_contain_text("The server does not take this file. The server says: the name")
+        expect(sending.told()).to_contain_text("The server does not accept this file. The server reports: the name")
         assert sending.sideways() == 0
     assert (sending.dialogs, sending.complaints) == ([], [])

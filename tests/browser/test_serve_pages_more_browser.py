@@ -105,7 +105,7 @@ def test_a_token_is_made_used_and_revoked(site: Site, new_context: NewContext, s
     page.goto(f"{site.url}/tokens")
     page.fill("#name", f"for bob {script}")
     page.fill("#days", "1")
-    page.click("text=Make the token")
+    page.click("text=Create the token")
     secret = page.locator(".command").inner_text()
     assert re.fullmatch(r"thpdiag_[0-9a-f]{16}_[0-9a-f]{64}", secret)
     page.goto(f"{site.url}/tokens")

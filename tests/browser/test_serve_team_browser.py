@@ -69,7 +69,7 @@ def test_work_on_a_case(tmp_path: Path, new_context: NewContext, script: bool) -
             expect(page.locator("main .line")).to_contain_text("waiting for customer, Anna")
             expect(page.get_by_role("link", name="https://tickets.example.org/THP-7")).to_be_visible()
             page.fill("#days", "2")
-            page.click("text=Make a link")
+            page.click("text=Create a link")
             address = page.locator("#address").inner_text()
             stranger.goto(address)
             expect(stranger.locator("h1")).to_contain_text("Page faults compact memory")

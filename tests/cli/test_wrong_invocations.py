@@ -44,7 +44,14 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --color pink", 2, "'pink'", "'never'"),
     ("analyze {story} --progress bar", 2, "'bar'", "'auto'"),
     ("analyze {story} --since yesterday", 2, "yesterday", "write"),
+    ("analyze {story} --since 10:00 --until 09:00", 2, "--until 09:00 is before --since 10:00", "; swap the two"),
+    ("analyze {story} --at 10:00 --since 09:00", 2, "use --at alone", "--since and --until"),
+    ("analyze {story} -o json=- -o html=-", 2, "two formats cannot both go to stdout", "; name another file"),
     ("analyze {story} --max-memory 1", 2, "at least", "256 MiB"),
+    ("analyze {story} --max-time 0", 2, "at least 1 s", "written like '10 min'"),
+    ("analyze {story} --set foo", 2, "not 'foo'", "--set takes RULE.PARAM=VALUE"),
+    ("analyze {story} --set THP-013.often=fast", 2, "'fast' is not a number", "the rule has 0.05 /s"),
+    ("analyze {story} --timings={saved}", 2, "already exists", "--timings=- is stderr"),
     ("analyze {story} --rules {tmp}/empty", 2, "has no rules", "thpdiag rules new"),
     ("analyze {story} --rules {tmp}/absent", 2, "does not exist", "thpdiag analyze --help"),
     ("analyze {story} --set THP-1.x=2", 2, "THP-1", "THP-"),
@@ -71,10 +78,11 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("rules lint {tmp}/absent", 2, "folder '", "thpdiag rules lint --help"),
     ("doctor --config {tmp}/empty", 2, "empty' is a folder, not a file", "thpdiag doctor --help"),
     ("render {tmp}/notes.txt", 3, "no thpdiag result", "thpdiag analyze"),
+    ("render {tmp}/later.json", 3, "no valid thpdiag result", "; update thpdiag if a later version wrote it"),
     ("render {tmp}/other.json", 3, "no thpdiag result", "thpdiag analyze"),
     ("triage run {tmp}/empty --out-dir {tmp}/out", 3, "holds no bundle", "check the path"),
     ("triage run {tmp}/absent --out-dir {tmp}/out", 3, "does not exist", "check the path"),
-    ("triage run {tmp}/*.zip --out-dir {tmp}/out", 3, "nothing fits this pattern", "check the path"),
+    ("triage run {tmp}/*.zip --out-dir {tmp}/out", 3, "nothing matches this pattern", "check the path"),
     ("triage merge {tmp}/empty", 3, "no such store", "the output folder of `thpdiag triage`"),
     ("triage run {story} --out-dir /proc/x", 3, "/proc/x: cannot be written (No such", "; choose a folder that exists"),
     ("triage run {story} --out-dir {tmp}/notes.txt", 2, "notes.txt' is a file, not a folder", "run --help"),
@@ -88,6 +96,13 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("series {tmp}/memory.txt compact_stal", 3, "compact_stal is not in the input", "; --list shows all"),
     ("series {tmp}/memory.txt MemFre", 3, "names with it are", "node_memory_MemFree_bytes"),
     ("series {tmp}/memory.txt node_memory_MemFere_bytes", 3, "is not in", "did you mean 'node_memory_MemFree_bytes'?"),
+    ("flame {story} --member nosuch", 2, "no profile nosuch", "there are ticket.txt:9"),
+    ("reproduce fault", 2, "no program reproduces 'fault'", "fault-compaction"),
+    ("baseline show {saved}", 2, "not a baseline", "`thpdiag baseline create` writes one"),
+    ("triage --out-dir {tmp}/out", 2, "no bundles given", "add paths"),
+    ("triage run {story} --out-dir {tmp}/out --shard 3/2", 2, "not '3/2'", "with I from 1 to N"),
+    ("triage run {story} --out-dir {tmp}/out --scheduler foo", 2, "not 'foo'", "tcp://HOST:PORT"),
+    ("serve --host 0.0.0.0", 2, "there is no login", "tokens, proxy or oidc"),
     ("flame {story} -o {tmp}/flame.svg", 2, "does not write svg", "formats are folded, json, speedscope"),
     ("rules docs -o {tmp}/rules.html", 2, "does not write html", "formats are markdown"),
     ("ask {story} -o script={tmp}/none/x.sh", 2, "cannot be written", "no such folder"),
@@ -110,11 +125,12 @@ def test_a_wrong_invocation_has_a_way_out(
         "$ cat /proc/meminfo\nMemTotal:  24684092 kB\nMemFree:  1468409 kB\nBuffers:  4096 kB\nCached:  8192 kB\n"
     )
     (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "later.json").write_text('{"schema": "thpdiag/result/9"}')
     words = command.format(tmp=tmp_path, story=STORY, saved=SAVED).split()
     done = run(*words)
     assert (done.code, done.out) == (code, "")
     assert len(done.err.splitlines()) <= 2
-    assert done.err.startswith("thpdiag: ")
+    assert done.err.startswith(("thpdiag: ", SAVED))  # of a damaged file its place, as editors and CI want it
     assert mistake in done.err
     assert way_out in done.err
 
@@ -211,3 +227,11 @@ def test_rules_facts_names_the_parsers(run: Run) -> None:
     assert "proc_vmstat" in swap["parsers"]
     assert "read by: " in run("rules", "facts", "numa.nodes").out
     assert "computed from: other facts and metrics" in run("rules", "facts", "memory.available_ratio").out
+
+
+@pytest.mark.parametrize("words", [(), ("triage",), ("rules",), ("serve", "token")])
+def test_a_group_without_a_command_shows_its_help(words: tuple[str, ...], run: Run) -> None:
+    """It is a wrong command line, exit code 2, and not a closed pipe."""
+    done = run(*words)
+    assert done.code == 2
+    assert f"Usage: {' '.join(('thpdiag', *words))}" in " ".join((done.out + done.err).split())

@@ -148,7 +148,7 @@ def test_the_work_of_other_programs_fixes_nothing() -> None:
     (host,) = document(captured("storm-always"), captured("redis-always"))["hosts"]
 
     assert host["load"]["word"] == "same"
-    assert "the programs of BEFORE (churn) are not seen after" in host["answer"]["sentence"]
+    assert "the programs of BEFORE (churn) are not in AFTER" in host["answer"]["sentence"]
     assert "fixed" not in {f["status"] for f in host["findings"] if f["role"] not in ("configuration", "risk")}
 
 

@@ -18,8 +18,8 @@ SENTENCES = frozenset(
     {
         "because", "cost", "defect", "definition", "description", "detail", "doubt", "expect",
         "fullDescription", "help", "lasting",
-        "markdown", "means", "message", "needed", "note", "notes", "raise_confidence", "reason", "restart", "sentence",
-        "shortDescription", "summary", "symbols", "text", "title", "what", "when", "why",
+        "markdown", "means", "message", "needed", "note", "notes", "proof", "raise_confidence", "reason", "restart",
+        "safety", "sentence", "shortDescription", "summary", "symbols", "text", "title", "what", "when", "why",
     }
 )  # fmt: skip
 SENTENCES_BELOW = {  # a key that is a sentence only below another one

@@ -584,7 +584,7 @@ KINDS: dict[str, tuple[str, Judge]] = {
     "change": (
         rf"(?P<name>.+?):? (?P<verb>rose by up to|rose by|fell by|changed by) (?P<by>{AMOUNT})"
         rf"(?: (?:in|over) [\d,]+ samples)?(?: (?:in|over) {AMOUNT})? {LINES}"
-        rf"(?:; in this time (?P<other>.+): (?P<other_by>{AMOUNT}))?(?:;.*)?",
+        rf"(?:; meanwhile, (?P<other>.+): (?P<other_by>{AMOUNT}))?(?:;.*)?",
         change,
     ),
     "samples above": (

@@ -74,7 +74,7 @@ def test_a_busy_picture_gets_coarser_and_says_so() -> None:
     heat = ["".join(told.choice("01234") for _ in range(ROWS)) for _ in range(299)]
     burst = EMPTY[:30] + "9" + EMPTY[31:]
     page = heat_maps(profile([*heat, burst]), "h")
-    assert "; drawn is the densest cell of each" in page
+    assert "; each cell shows the maximum of" in page
     assert len(page) < 25_000
     assert any(column == 299 for column, _ in cells(page, LEVELS[-1]))
     assert "densest" not in heat_maps(profile([burst]), "h")
@@ -83,15 +83,15 @@ def test_a_busy_picture_gets_coarser_and_says_so() -> None:
 def test_few_samples_are_no_pattern() -> None:
     """Of seven samples a second the words promise no pattern."""
     heat = [EMPTY[1:] + "1"] * 30
-    assert "no pattern within the seconds" in heat_maps(profile(heat, samples=210), "h")
-    assert "comes back every second" in heat_maps(profile(heat, samples=3000), "h")
+    assert "too few samples to show a pattern within the seconds" in heat_maps(profile(heat, samples=210), "h")
+    assert "repeats every second" in heat_maps(profile(heat, samples=3000), "h")
 
 
 def test_the_axis_is_the_time_of_the_recording() -> None:
     """From the first second to the last, also where a column is several."""
     page = heat_maps(profile([FULL] * 30, heat_cell={"begin": 3600, "seconds": 10, "samples": 1}, clock="day"), "h")
     assert "01:00:00 to 01:05:00 (time of day)" in page
-    assert "each column 10 seconds, one on top of the other" in page
+    assert "each column 10 seconds, superimposed" in page
 
 
 @pytest.mark.parametrize(

@@ -134,7 +134,8 @@ def test_whoever_wants_huge_pages_is_named(run: Run) -> None:
     found = run("analyze", "-", "-f", "json", stdin=SHARED.encode()).document["known_issues"]
     couchbase = next(one for one in found if one["id"] == "couchbase-thp-on")
     assert couchbase["now"] == [
-        "# kvm also runs here and needs huge pages: weigh them first", f"echo never > {SETTINGS}/enabled",
+        "# kvm also runs here and needs huge pages: decide which matters more first",
+        f"echo never > {SETTINGS}/enabled",
     ]  # fmt: skip
     assert [one["id"] for one in found if one["id"] == "kvm-host-without-huge-pages"] == []
 

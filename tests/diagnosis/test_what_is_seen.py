@@ -69,9 +69,9 @@ MiB Swap:      0.0 total,      0.0 free,      0.0 used.  {available} avail Mem
 """
 PAUSES = (FIXTURES / "readers/gc_log/jdk17-dated/gc.log").read_text("utf-8")
 SEEN = {
-    "java": (PAUSES, "Pauses of a Java program go into the kernel, as page faults for huge pages and swapping make"),
+    "java": (PAUSES, "Pauses of a Java program are kernel time, which page faults for huge pages or swapping"),
     "java8": (PAUSES.replace("User=0.0", "User=2.0"), "Inconclusive."),
-    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not show what for."),
+    "kernel": (vmstat(20, 75, 5), "The kernel uses much of the CPU time, and the input does not show for what."),
     "stacks": (
         vmstat(40, 55, 5) + perf_script(CALL, CALL, FAULT, "", ""),
         "The kernel uses much of the CPU time, and almost none of it for huge pages or compaction. 40.0 % of the",
@@ -81,7 +81,7 @@ SEEN = {
         "Page faults for small pages take the kernel time. 40.0 % of the non-idle samples are in page faults",
     ),
     "programs": (vmstat(92, 5, 3), "Programs use the CPU time in user space, and the kernel takes little of it."),
-    "rest": (vmstat(8, 2, 90), "The CPUs had time left, so CPU time was not short unless one thread was at its limit."),
+    "rest": (vmstat(8, 2, 90), "The CPUs had idle time, so CPU time was not short unless one thread was at its limit."),
     "between": (vmstat(45, 28, 27), "Inconclusive. See what to send."),
     "hang": (HUNG, "The kernel reports a problem that the input does not explain: a task did not run for a long time "),
     "group": (OF_A_GROUP, "A process was OOM-killed at the memory limit of its cgroup."),

@@ -38,7 +38,7 @@ def test_ten_rules_each_with_cases_and_sources() -> None:
         for rule in rules:
             assert (pack / f"{Path(rule.source.path).stem}.cases.yaml").is_file()
             assert any("Documentation/" in text or "mm/" in text for text in rule.file.references)
-            assert all("JUDGEMENT" in param.means for param in rule.file.params.values())
+            assert all("JUDGMENT" in param.means for param in rule.file.params.values())
 
 
 def test_they_are_off_by_default(run: Run) -> None:

@@ -135,4 +135,4 @@ def test_a_known_gap_passes_until_a_case_notices(run: Run, tmp_path: Path) -> No
     assert run("rules", "test", "ACME-01", "--gaps", "--rules", str(tmp_path)).code == 1
     (tmp_path / "unnoticed.txt").write_text("\n".join([*known, "ACME-01: check 'thp' forced to no"]))
     done = run("rules", "test", "ACME-01", "--rules", str(tmp_path))
-    assert (done.code, "take the line out of unnoticed.txt" in done.out) == (1, True)
+    assert (done.code, "remove the line from unnoticed.txt" in done.out) == (1, True)

@@ -116,4 +116,4 @@ def test_what_the_host_is_rules_out_better_than_how_busy_it_was() -> None:
     )
     said = {item.rule.id: item.because for item in host.ruled_out}
     assert said["THP-047"] == "the size of a huge page: 2.0 MiB"
-    assert said["THP-003"].startswith("a kernel of the family whose page faults do this")
+    assert said["THP-003"].startswith("a kernel whose page faults for huge pages use")

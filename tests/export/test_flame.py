@@ -275,7 +275,7 @@ def test_a_name_that_fits_none_or_several_is_a_mistake(options: list[str], said:
     [
         ([str(READERS / "vmstat")], "no call stacks in the input"),
         (["nowhere"], "no such file or folder"),
-        ([str(SCRIPT), "--since", "9999999"], "no samples in the time asked for; there are script.txt"),
+        ([str(SCRIPT), "--since", "9999999"], "no samples in the requested time range; recordings: script.txt"),
         ([str(ROOT / "LICENSE")], "nothing in the input was recognized"),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_finding_that_is_not_sure_asks_for_what_makes_it_surer() -> None:
     found = asked(JAVA)
     assert names_of(list(found.sections)) == {"host", "settings", "counters", "processes"}
     text = " ".join(letter(found).split())
-    assert "This is likely, not certain: supported by the growth or pace that was measured" in text
+    assert "This is likely, not certain: supported by measured growth or pace" in text
     assert "the kernel's counters over time: what it does for huge pages meanwhile" in text
     assert "If java is not among the largest processes, add `-p PID`" in text
     assert "It does not read: command lines of processes," in text
@@ -103,7 +103,7 @@ def test_the_first_request_is_for_the_few_that_decide_most() -> None:
     assert len([s for s in found.sections if not s.always and not s.beside]) == MOST
     assert {"tasks", "groups"} <= names_of(list(found.later))
     text = letter(found)
-    assert "If that does not decide it, we shall ask for memory of control groups" in text
+    assert "If that does not decide it, we will ask for memory of control groups" in text
     reasons = text.partition("and why\n")[2].partition("If that")[0].splitlines()
     assert len(reasons) == len(found.ranked)
     assert not names_of(list(found.later)) & names_of(list(found.sections))
@@ -134,7 +134,7 @@ def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> No
     host = {"verdict": {"status": "cannot_tell"}, "unknown": [{"rule": "THP-001", "missing": ["profile"]}]}
     found = wanted(with_findings(**host, ask={"text": "x", "commands": [AGAIN], "missing": ["profile"]}))
     assert (found.seconds, found.by_hand) == (LONGER, [])
-    assert "What was recorded does not show it. Once more," in letter(found)
+    assert "What was recorded does not show it. Record again," in letter(found)
     assert f"\nseconds={LONGER}\n" in found.script()
     calm = result_of(STORM)["ask"]
     assert not {"dmesg", "cat /proc/meminfo"} & set(calm["commands"])

@@ -71,7 +71,7 @@ def test_bundles_without_a_result_and_replaced_ones_are_no_entries(tmp_path: Pat
     batch(folder, host(0, severity="high"), analysis=Analysis("9.9", "fedcba9876543210"))
     done = created(folder, "-o", tmp_path / "baseline")
     assert done.exit_code == 0
-    assert "1 bundle without a result; nothing of that is accepted" in done.stderr
+    assert "1 bundle without a result; no findings of these are accepted" in done.stderr
     weights = [(entry.host, entry.severity) for entry in read_baseline(tmp_path / "baseline")]
     assert weights == [("host0", "high"), ("host2", "high")]
 
@@ -89,7 +89,7 @@ def test_a_finding_of_no_form_makes_no_entry_and_spoils_no_file(tmp_path: Path) 
         {**host(9), "findings": [1, None]},
     ]
     done = created(batch(tmp_path / "out", *results), "-o", tmp_path / "baseline")
-    assert "8 findings without the form of one; not accepted" in done.stderr
+    assert "8 findings in an invalid form; not accepted" in done.stderr
     assert [entry.host for entry in read_baseline(tmp_path / "baseline")] == ["host8"]
 
 

@@ -59,7 +59,7 @@ def test_an_earlier_bundle_is_said_to_be_one(tmp_path: Path) -> None:
     tree = read(page_of(tmp_path, bundles))
 
     assert texts(tree, "//h1") == ["4 bundles, 4 hosts (2 names): 3 with a finding (1 critical and 2 low)."]
-    assert texts(tree, "//header//p")[0] == "2 findings of these are of a name with a later bundle."
+    assert texts(tree, "//header//p")[0] == "2 findings of these are of hosts with a later bundle."
     assert [row[:2] for row in rows(tree, "hosts")] == [
         ["db1 nightly/2.tar", "critical there is a later bundle"], ["db1 nightly/3.tar", "low there is a later bundle"],
         ["db2 nightly/4.tar", "low"], ["db1 nightly/1.tar", "nothing found"],

@@ -158,7 +158,7 @@ def test_a_verdict_of_other_rules_is_told_as_such(tmp_path: Path) -> None:
 
     (change,) = history.changes
     assert change.other_rules
-    assert next(sentences.describe_history(history)).endswith("(judged by other rules or options)")
+    assert next(sentences.describe_history(history)).endswith("(evaluated with other rules or options)")
 
 
 def test_a_host_counts_once_in_its_group(tmp_path: Path) -> None:

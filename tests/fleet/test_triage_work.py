@@ -271,7 +271,7 @@ def test_hours_are_told(asked: RunConfig) -> None:
     (result,) = Workers(asked, 1).collect(ended(TimeoutError()), BundleItem("", "a"), 1) or ()
 
     assert isinstance(result, PackedResult)
-    assert result.reason == "nothing came of it within 24 hours"
+    assert result.reason == "no result within 24 hours"
 
 
 def test_contents_that_are_known() -> None:

@@ -243,7 +243,7 @@ def test_patterns_of_s3(bucket: Bucket, pattern: str, expected: list[str]) -> No
     ("name", "message"),
     [
         ("s3://bucket/gone/", "s3://bucket/gone/ holds no bundle; check the address"),
-        ("s3://bucket/*.zip", "s3://bucket/*.zip is a pattern that nothing fits; check the address"),
+        ("s3://bucket/*.zip", "s3://bucket/*.zip is a pattern that matches nothing; check the address"),
         ("s3://nobucket/", "s3://nobucket/ cannot be fetched: it does not exist; check the address"),
     ],
 )
@@ -301,7 +301,7 @@ KINDS = {
     "odd://x/y": "odd:// is not an address type that fsspec supports",
     "file:///etc/passwd": HERE,
     "zip://x::s3://bucket/a.zip": HERE,
-    "ftp://host/a.tar": "ftp:// is a kind of address that is not read; copy the bundles here first",
+    "ftp://host/a.tar": "ftp:// is a kind of address that thpdiag does not read; copy the bundles here first",
     "gs://b/a.tar": "gs:// needs more than the extra 'thpdiag[remote]': Please install gcsfs to access Google Storage",
 }
 

@@ -99,7 +99,7 @@ def test_folders_have_a_depth_limit() -> None:
     (found,) = refused("n").items()
     assert found == (
         "n" + "/d" * (MAX_FOLDER_DEPTH + 1),
-        f"lies in more than {MAX_FOLDER_DEPTH} folders and was not looked into",
+        f"lies in more than {MAX_FOLDER_DEPTH} folders and was not read",
     )
     assert told("n") == ["n/b.tar"]
 
@@ -111,11 +111,11 @@ def test_folders_have_a_depth_limit() -> None:
         ("a.tar/b", "a.tar/b does not exist; check the path"),
         ("bad\nname\x1b", "bad\\nname\\x1b does not exist; check the path"),
         ("nul\0", "nul\\x00 is not a file name; check the path"),
-        ("-", "- names no bundle; standard input is read as a list of bundles by --from -"),
-        ("", "an empty name names no bundle"),
+        ("-", "- is not a bundle; --from - reads a list of bundles from standard input"),
+        ("", "an empty name is not a bundle"),
         ("x" * 300, "x" * 300 + " cannot be read: File name too long; check the path"),
-        ("*.zip", "*.zip: nothing fits this pattern; check the path"),
-        ("gone/*.zip", "gone/*.zip: nothing fits this pattern; check the path"),
+        ("*.zip", "*.zip: nothing matches this pattern; check the path"),
+        ("gone/*.zip", "gone/*.zip: nothing matches this pattern; check the path"),
         ("empty", "empty holds no bundle; check the path"),
     ],
 )

@@ -27,12 +27,12 @@ def test_links_in_a_folder(here: Path) -> None:
         Path("n", name).symlink_to(target)
     assert told("n") == ["n/1-file", "n/a.tar", "n/deep/b.tar"]
     assert {name: why.split(",")[0] for name, why in refused("n").items()} == {
-        "n/3-out": "is a link to a file outside of what was named",
-        "n/4-out": "is a link to a folder outside of what was named",
-        "n/5-up": "is a link to a folder outside of what was named",
-        "n/6-gone": "is a link that leads nowhere",
-        "n/7-itself": "is a link that leads nowhere",
-        "n/8-host": "is a link to a file outside of what was named",
+        "n/3-out": "is a link to a file outside the given paths",
+        "n/4-out": "is a link to a folder outside the given paths",
+        "n/5-up": "is a link to a folder outside the given paths",
+        "n/6-gone": "is a dangling link",
+        "n/7-itself": "is a dangling link",
+        "n/8-host": "is a link to a file outside the given paths",
         "n/9-null": "is a device",
     }
     assert next(find_items(["n"])).place == str(here / "n/deep/b.tar")
@@ -78,8 +78,8 @@ def test_a_link_that_a_pattern_fits() -> None:
     assert told("n/*") == ["n/2026-11-22/web1.tar", "n/2026-11-23/web1.tar", "n/2026-11-23/web2.tar"]
     assert told("n/**/web1.tar") == ["n/2026-11-22/web1.tar", "n/2026-11-23/web1.tar"]
     assert refused("n/lat*") == {
-        "n/lately": "is a link to a folder outside of what was named, and not followed",
-        "n/later": "is a link that leads nowhere",
+        "n/lately": "is a link to a folder outside the given paths, and not followed",
+        "n/later": "is a dangling link",
     }
 
 
@@ -90,7 +90,7 @@ def test_a_link_to_a_folder_around_it() -> None:
     Path("n/a/b/up").symlink_to("..")
     assert told("n") == ["n/a/b/c.tar", "n/a/d.tar"]
     assert refused("n") == {}
-    assert refused("n/*/*/u*") == {"n/a/b/up": "is a link to a folder that it lies in, and not followed"}
+    assert refused("n/*/*/u*") == {"n/a/b/up": "is a link to a parent folder, and not followed"}
 
 
 @pytest.mark.usefixtures("here")

@@ -79,7 +79,7 @@ def test_results_in_results_without_end() -> None:
         (folder / "results.sqlite").touch()
     make("n/a.tar")
     assert told("n") == ["n/a.tar"]
-    assert [*refused("n").values()] == [f"lies in more than {MAX_FOLDER_DEPTH} folders and was not looked into"]
+    assert [*refused("n").values()] == [f"lies in more than {MAX_FOLDER_DEPTH} folders and was not read"]
 
 
 @pytest.mark.parametrize("result", ["results", "besides"])
@@ -112,7 +112,7 @@ def test_the_folder_of_results_is_no_bundle() -> None:
     with pytest.raises(InputError, match=r"^out holds no bundle; check the path$"):
         find_items(["out"])
     for pattern in ("out/*", "*/*", "**/*.html", "o*", "out/*/*"):
-        with pytest.raises(InputError, match="nothing fits this pattern"):
+        with pytest.raises(InputError, match="nothing matches this pattern"):
             find_items([pattern])
 
 

@@ -168,7 +168,7 @@ def test_a_folder_that_leads_into_itself(server: Web) -> None:
     """It ends as deep as folders of this machine do, and says so."""
     server.files |= {f"/n/{'a/' * depth}": b'<a href="a/">a</a>' for depth in range(40)}
     server.files["/n/"] += b'<a href="b.tar">'
-    why = "lies in more than 32 folders and was not looked into"
+    why = "lies in more than 32 folders and was not read"
     assert listed(server) == [("b.tar", ""), ("a/" * 32 + "a", why)]
     assert len(server.asked) == 33
 

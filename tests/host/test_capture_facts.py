@@ -57,7 +57,9 @@ def test_a_plugin_that_timed_out_is_the_reason(tmp_path: Path) -> None:
 
     assert wanted in because(result)
     assert "because sos timed out collecting it (plugin memory, after 300 s)" in result["ask"]["text"]
-    assert [p["kind"] for p in result["problems"] if "gave up on its plugin memory" in p["text"]] == ["unreadable"]
+    assert [p["kind"] for p in result["problems"] if "stopped waiting for its plugin memory" in p["text"]] == [
+        "unreadable"
+    ]
 
 
 def test_what_was_copied_before_is_not_missing(tmp_path: Path) -> None:
@@ -121,8 +123,8 @@ def test_the_log_of_an_older_sos_says_it_too(tmp_path: Path) -> None:
     texts = sorted(p.text for p in found.problems)
 
     assert texts == [
-        "sos gave up on its plugin memory; what it had not copied by then is missing",
         "sos stopped `sysctl -a` after 300 s; its output is missing",
+        "sos stopped waiting for its plugin memory; the rest of its output is missing",
     ]
     assert not any(p.hides_data for p in found.problems)
 

@@ -127,7 +127,7 @@ def test_a_list_that_has_changed_names_nothing(tmp_path: Path, monkeypatch: pyte
     found = read_input([folder], Options(strict=True))
     assert not is_named(found)
     assert [p.text for p in found.problems if p.cite.member == "proc/kallsyms"] == [
-        "cannot be read a second time as it was, so that its names are missing"
+        "changed since it was read, so its names are missing"
     ]
 
 

@@ -28,7 +28,7 @@ NO_CLAIMS = [
     "Page allocation failure of order:9 came from the driver of the card, THP has no part in it.",
     "vm.swappiness=0 was set, and THP is on; swap is empty.",
 ]
-DOUBT = "the text repeats what is not so"
+DOUBT = "the text repeats a wrong statement"
 
 
 def notes(text: str) -> list[str]:

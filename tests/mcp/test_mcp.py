@@ -188,7 +188,7 @@ def test_what_is_undecided_is_answered_cannot_tell(agent: Agent) -> None:
 def test_a_rule_that_does_not_hold_is_a_no_with_its_number(agent: Agent) -> None:
     """What was ruled out has a line; of other silent rules the checks are named."""
     leak = agent[call("why_not", bundle=STORM, rule="memory-leak")]
-    assert (leak["answer"], leak["text"].startswith("Not a process that keeps")) == ("no", True)
+    assert (leak["answer"], leak["text"].startswith("Not a memory leak")) == ("no", True)
     assert leak["statements"][0]["cites"]
     other = agent[call("why_not", bundle=STORM, rule="THP-005")]
     assert (other["answer"], other["statements"]) == ("no", [])

@@ -29,7 +29,7 @@ def lines_of(file: Path) -> list[str]:
 
 
 def sentence(lines: int) -> str:
-    return f"{lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
+    return f"{lines} lines belong to tables or call graphs whose beginning is missing or unknown; not read"
 
 
 def later_rows(count: int) -> list[str]:
@@ -91,4 +91,4 @@ def test_figures_in_no_known_format(tmp_path: Path, rows: int, named: list[int])
     found = remains(
         tmp_path, [words, "", *(f"shard-{at} rebuilt {at} of 80 in {at / 3:.2f} s; ok" for at in range(rows))]
     )
-    assert [line for line, text in found if "in no format that is known" in text] == named
+    assert [line for line, text in found if "in no known format" in text] == named

@@ -125,7 +125,7 @@ def test_what_has_no_effect_is_told_with_its_place_and_the_likely_word() -> None
     """Expired, about nothing, misspelt; without a last day only on request."""
     rows = ["rule: THP-013, expires: 2026-01-01", "rule: khugepaged-scam", "rule: THP-013"]
     found = judged(with_findings(FOUND), *rows)
-    assert found.warnings[0].startswith("known.yaml:1: THP-013: expired on 2026-01-01, accepts nothing any more")
+    assert found.warnings[0].startswith("known.yaml:1: THP-013: expired on 2026-01-01, no longer accepts anything")
     assert found.warnings[1].startswith("known.yaml:2: khugepaged-scam: accepts no finding of this input")
     assert found.warnings[1].endswith("did you mean 'khugepaged-scan'?")
     assert len(found.warnings) == 2
@@ -237,7 +237,7 @@ def test_a_baseline_is_the_same_whatever_the_order(tmp_path: Path) -> None:
     ("text_", "said"),
     [
         ("{", "baseline.json:1:2: a baseline is JSON, as `thpdiag baseline create` writes it: expecting property name"),
-        ("[]", "baseline.json: no baseline: its schema is not thpdiag/baseline/1"),
+        ("[]", "baseline.json: not a baseline: its schema is not thpdiag/baseline/1"),
         ('{"schema": "thpdiag/baseline/1", "accepted": [], "x": 1}', "baseline.json: unknown key 'x'"),
         ('{"schema": "thpdiag/baseline/1", "accepted": [1]}', "baseline.json: accepted[0]: an entry is an object"),
         (

@@ -227,7 +227,7 @@ def test_deep_stacks_have_a_row_for_each_call() -> None:
     deep = ["t;" + ";".join(f"f{n}" for n in range(200)), 1.0]
     assert max(y for _, y, *_ in drawn([deep]).frames) == 201 * ROW
     endless = icicle(profile([["t;" + "f;" * 5000 + "f", 1.0]]), "i", 3000)
-    assert f"Stacks of more than {DEEPEST} functions are cut there." in endless
+    assert f"Stacks of more than {DEEPEST} functions are cut at that depth." in endless
     assert len(_Drawn(endless).frames) == DEEPEST + 1
 
 

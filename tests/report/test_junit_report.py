@@ -111,7 +111,7 @@ def test_what_is_accepted_or_unknown_is_skipped_with_its_reason() -> None:
         "THP-001 A title": "accepted by a suppression until 2027-01-31: known, change is planned",
         "THP-009": "could not be decided; needs profile, thp.enabled",
     }
-    assert found["THP-010"].system_out == "another rule takes its place"
+    assert found["THP-010"].system_out == "another rule supersedes it"
 
 
 def test_one_live_finding_is_enough_to_fail() -> None:

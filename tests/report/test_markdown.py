@@ -108,7 +108,7 @@ def test_the_order_is_the_order_of_reading() -> None:
         "## thpdiag: chaos", "**Found.** CPUs queue on", "confidence confirmed", "**Host:**",
         "**Proof:** `ticket-4711.txt:28` 93.8 %", "**Do now:**", "echo never >", "**Undo:**", "**Verify:**",
         "**Confidence:**", "### Proof", "223182.00 93.8%", "### Not the cause", "### What to do", "### Also found",
-        "### What to ask the customer for", "### Reproduce", "thpdiag analyze",
+        "### What to request from the customer", "### Reproduce", "thpdiag analyze",
     ]  # fmt: skip
     places = [report.find(part) for part in wanted]
     assert -1 not in places

@@ -138,7 +138,7 @@ def test_signatures_name_their_worst_second() -> None:
     [
         pytest.param("", "", "from 1000.0 s after boot on; the time of day is not known", id="unknown"),
         pytest.param(
-            "", HEAD, "the time of day is not known (perf found its file written 2026-11-20 09:00:00, in the zone of",
+            "", HEAD, "the time of day is not known (perf found its file written 2026-11-20 09:00:00, in the time zone",
             id="only the time of the file",
         ),
         pytest.param(
@@ -165,7 +165,7 @@ def test_relative_times_are_no_times() -> None:
     moved = "".join(samples()).replace(" 100", " 0").replace(" 101", " 1").replace(" 102", " 2").replace(" 103", " 3")
     result = document(moved.encode())
     found = profile(result)
-    assert found["when"].startswith("when it was recorded is not known, its times only count from")
+    assert found["when"].startswith("when it was recorded is not known, its times are relative to")
     assert not {"first", "heat", "signatures"} & found.keys()
     assert not [s for s in result["timeline"]["series"] if s["metric"] == "profile"]
 
@@ -189,7 +189,7 @@ def test_many_lost_samples_lower_the_confidence_and_it_says_so(lost: int, weak: 
     assert ("the recording lost 20.0 % of its samples, which makes it weak evidence" in told) is weak
     surer = [s for s in leading["raise_confidence"] if "a recording that loses at most 5.0 % of its samples" in s]
     assert bool(surer) is weak
-    assert ("counts as possible only" in plain(html.render(result))) is weak
+    assert ("its evidence is only possible" in plain(html.render(result))) is weak
 
 
 def test_lost_samples_of_perf_report_reach_the_ledger() -> None:

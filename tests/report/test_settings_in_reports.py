@@ -108,7 +108,7 @@ def test_the_page_says_it_too(tmp_path: Path) -> None:
     page = FORMATS["html"](document(tmp_path / "host", OLD_TUNED))
     assert "Settings that disagree" in page
     assert "writes that later in the boot" in page
-    assert "what will hold after the next boot" in page
+    assert "and after the next boot" in page
 
 
 def test_words_of_a_customer_are_shown_not_obeyed(tmp_path: Path) -> None:

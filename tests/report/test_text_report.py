@@ -95,10 +95,10 @@ def test_the_order_is_the_order_of_reading() -> None:
         "Undo:    echo always",
         "Verify:  collectl",
         "Why:",
-        "Evidence against it:",
+        "Evidence against:",
         "Not the cause:",
         "Not garbage collection: SpinPause has 0.7 %",
-        "To last:",
+        "Permanently:",
         "Verify: system time",
         "Cost: ",
         "THP-005  consequence",
@@ -131,8 +131,8 @@ def test_the_first_screen_has_no_conditions_of_rules() -> None:
     document = _document("found")
     document["verdict"]["confidence"] = document["findings"][0]["confidence"] = "likely"
     document["findings"][0]["raise_confidence"] = ["compact_stall rate above 2 /s"]
-    assert "To be surer" not in render(document)
-    assert "To be surer: compact_stall rate above 2 /s" in render(document, FULL)
+    assert "To be more certain" not in render(document)
+    assert "To be more certain: compact_stall rate above 2 /s" in render(document, FULL)
 
 
 def test_a_risk_is_no_consequence() -> None:

@@ -169,7 +169,7 @@ def test_layers_that_are_missing_are_told(tmp_path: Path) -> None:
     text = tmp_path / "loadavg"
     text.write_text("0.41 0.32 0.20 2/345 6789\n")
     whole, found = thpdiag("analyze", text, "-f", "json"), incomplete("analyze", text, "-f", "json", "--isolate")
-    sentence = "The sandbox was incomplete, as this machine lacks: a network of its own, which is empty, Landlock."
+    sentence = "The sandbox was incomplete, as this machine lacks: an empty network namespace, Landlock."
     document = json.loads(found.stdout)
 
     assert (found.returncode, found.stderr.decode()) == (whole.returncode, f"thpdiag: {sentence}\n")
@@ -184,6 +184,6 @@ def test_a_sandbox_that_is_demanded_is_whole(command: list[str], tmp_path: Path)
     (tmp_path / "loadavg").write_text("0.41 0.32 0.20 2/345 6789\n")
     words = [str(tmp_path / "out") if word == "OUT" else word for word in command]
     found = incomplete(*words, tmp_path / "loadavg", "--require-sandbox")
-    text = "the sandbox is incomplete on this machine, which lacks: a network of its own, which is empty, Landlock"
+    text = "the sandbox is incomplete on this machine, which lacks: an empty network namespace, Landlock"
 
     assert (found.returncode, found.stdout, found.stderr.decode()) == (6, b"", f"thpdiag: {text}\n")

@@ -112,7 +112,7 @@ def test_a_process_that_is_killed_from_outside(tmp_path: Path) -> None:
         while not (others := grandchildren(server.process.pid) - {first}):
             pass
         os.kill(others.pop(), signal.SIGKILL)
-        assert "ended from outside" in server.ended(job)["reason"]
+        assert "killed from outside" in server.ended(job)["reason"]
         assert server.ended(next_one)["state"] == "done"
 
 

@@ -207,7 +207,7 @@ def test_what_cannot_be_made_is_said_and_tried_again_later(storage: Storage, han
     cased(storage, 1, named(1, "a"))
     (storage.folder / "fleet").write_text("in the way")
     kept = FleetCache(storage, hands)
-    assert kept.look(LONG).mistake == 'the fleet could not be put together: the data folder answers "File exists"'
+    assert kept.look(LONG).mistake == 'the fleet could not be built: the data folder answers "File exists"'
     (storage.folder / "fleet").unlink()
     assert kept.look(LONG).mistake != ""
     hands.now += 61
@@ -235,8 +235,8 @@ def test_attempts_that_fail_become_rare_and_are_logged(
             hands.now = until
 
     assert [round(after - before) for before, after in pairwise(waits)] == [120, 240, 480, 960, 1920, 3600, 3600]
-    assert len([one for one in caplog.messages if "is being put together" in one]) == 8
-    assert len([one for one in caplog.messages if "could not be put together" in one]) == 8
+    assert len([one for one in caplog.messages if "is being built" in one]) == 8
+    assert len([one for one in caplog.messages if "could not be built" in one]) == 8
 
 
 def test_a_fleet_that_takes_long_says_until_when(asked: Whole, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_the_pages_of_a_fleet(asked: Whole) -> None:
     assert all(f'href="/cases/{key}"' in page for key in keys)
     assert 'sandbox="allow-scripts"' in page
     assert [f'href="/cases/{key}"' in some for key in keys] == [False, True, False]
-    assert "No host fits" in none
+    assert "No host matches" in none
     assert frame.headers["content-security-policy"].startswith("sandbox allow-scripts; default-src 'none'; ")
     with asked.listening() as url, urlopen(f"{url}/fleet/fleet.csv") as answer:
         assert answer.headers["content-disposition"].startswith("attachment")

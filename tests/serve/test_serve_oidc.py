@@ -282,7 +282,7 @@ def test_settings_of_a_provider(tmp_path: Path) -> None:
         with pytest.raises(UsageError):
             check_oidc(issuer, client, None)
     secret.chmod(0o644)
-    with pytest.raises(UsageError, match="others than its owner"):
+    with pytest.raises(UsageError, match="other users than its owner"):
         check_oidc("https://id.example.org", "thpdiag", secret)
     assert parse_roles(["a=b=upload, work"]) == {"a=b": frozenset((Scope.UPLOAD, Scope.WORK))}
     for text in ("x", "=read", "x=other"):

@@ -68,7 +68,7 @@ def test_an_empty_list_says_what_to_do(whole: Whole) -> None:
     """Without cases it leads to the upload; where a search found none it leads back."""
     assert "There are no cases yet. Upload a bundle" in words(text(whole, "/cases"))
     whole.completed(BEFORE)
-    assert "No case fits" in words(text(whole, "/cases?host=other"))
+    assert "No case matches" in words(text(whole, "/cases?host=other"))
 
 
 def test_the_list_is_searched_by_each_field(whole: Whole) -> None:

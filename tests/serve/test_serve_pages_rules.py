@@ -39,7 +39,7 @@ def test_every_rule_is_listed_and_has_a_page(whole: Whole) -> None:
         told = page(whole, f"/rules/{rule.id}")
         assert all(f"<dt><code>{name}</code></dt>" in told for name in rule.checks)
         assert all(f"<code>{name}</code>" in told for name in rule.file.remedies)
-        assert "What it looks at" in told or not any(check.needs for check in rule.checks.values())
+        assert "What it checks" in told or not any(check.needs for check in rule.checks.values())
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,9 @@ def test_the_command_of_the_page_uploads(more: str, tmp_path: Path) -> None:
     ("status", "advice"),
     [
         ("limit (cpu)", "a part of it"), ("timeout", "a part of it"), ("out of memory", "a part of it"),
-        ("refused", "whether the file is whole"), ("signal 11", "thpdiag failed on something"),
-        ("bug", "thpdiag failed on something"), ("gone", "no longer has the file"), ("killed", "The server could not"),
-        ("", "The server could not"),
+        ("refused", "whether the file is complete"), ("signal 11", "thpdiag failed on something"),
+        ("bug", "thpdiag failed on something"), ("gone", "no longer has the file"), ("killed", "The server failed"),
+        ("", "The server failed"),
     ],
 )  # fmt: skip
 def test_what_to_do_about_a_failed_job_follows_how_it_ended(tmp_path: Path, status: str, advice: str) -> None:

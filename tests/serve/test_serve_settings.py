@@ -1,4 +1,4 @@
-"""Settings of the server: defaults, a file, options over it; whatever makes no sense is said in one sentence."""
+"""Settings of the server: defaults, a file, options over it; whatever is invalid is said in one sentence."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def test_a_trickle_ends_an_upload(tmp_path: Path) -> None:
         answer = page.call("PUT", f"{BUNDLES}/x", *fast, *slow)
         steady = page.call("PUT", f"{BUNDLES}/x", *[lambda: clock.after(1, b"x" * 1000)] * 1000)
 
-    assert (answer.status, "1000 bytes a second" in answer.text, steady.status) == (408, True, 201)
+    assert (answer.status, "1000 bytes per second" in answer.text, steady.status) == (408, True, 201)
     assert clock.now == pytest.approx(10 + 30 + 1000)  # ten until it was seen, the others read away
 
 

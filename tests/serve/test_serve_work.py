@@ -103,12 +103,12 @@ def test_words_of_a_child_are_shown_only_if_they_are_ours(tmp_path: Path) -> Non
     stages.count(Step("read", what="/etc/passwd", files=1))
     assert read_stage(tmp_path) == "reading file 1"
     with stages.stage("rules"):
-        assert read_stage(tmp_path) == "judging the rules"
+        assert read_stage(tmp_path) == "evaluating the rules"
 
     place, secret = tmp_path / STAGE_FILE, tmp_path / "secret"
     place.write_bytes(b"<script>alert(1)</script>")
     assert read_stage(tmp_path) == ""
-    secret.write_text("judging the rules")
+    secret.write_text("evaluating the rules")
     place.unlink()
     place.symlink_to(secret)
     assert read_stage(tmp_path) == ""

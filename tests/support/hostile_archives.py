@@ -268,9 +268,9 @@ CASES: tuple[Hostile, ...] = (
     Hostile(
         "link_circle",
         _tar(header(b"a", 0, b"2", b"b"), header(b"b", 0, b"2", b"a"), header(b"c", 0, b"2", b"c")),
-        "leads back",
+        "in a loop",
     ),
-    Hostile("hard_link_to_itself", _tar(header(b"a", 0, b"1", b"a")), "leads back"),
+    Hostile("hard_link_to_itself", _tar(header(b"a", 0, b"1", b"a")), "in a loop"),
     Hostile("link_chain", _tar(*[header(b"l%d" % n, 0, b"2", b"l%d" % (n + 1)) for n in range(40)], member(b"l40"))),
     Hostile(
         "link_to_directory_above",
@@ -328,7 +328,7 @@ CASES: tuple[Hostile, ...] = (
         "out of order",
     ),
     Hostile("damaged_header", _tar(member(b"a"), b"\1" + member(b"bad")[1:], member(b"b")), "checksum"),
-    Hostile("damaged_often", _damaged_often, "and others alike", small=2_000, full=50_000),
+    Hostile("damaged_often", _damaged_often, "and similar ones", small=2_000, full=50_000),
     Hostile("zeros_in_the_middle", _tar(member(b"a"), bytes(4096), member(b"b")), "blocks of zeros"),
     Hostile("no_end_mark", lambda out, _: _write(out, [member(b"a"), member(b"b")]), "end mark"),
     Hostile("same_name", _tar(member(b"a", b"1"), member(b"a", b"2"), member(b"a", b"3")), "more than once"),

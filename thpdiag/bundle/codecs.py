@@ -176,7 +176,7 @@ def gunzip(packed: Stream) -> Iterator[bytes]:
         if len(trailer) < 8:
             raise packed.failure or damage("gzip data end early")
         if struct.unpack("<II", trailer) != (crc, size & 0xFFFFFFFF):
-            raise corruption("gzip checksum does not fit the data")
+            raise corruption("gzip checksum does not match the data")
         packed.skip_zeros()
         if not packed.fill(1):
             if packed.failure:

@@ -191,7 +191,7 @@ class ProblemFold:
         elif subject in self._rest:
             self._further[subject] += problem.count
         else:
-            self._rest[subject] = replace(problem, text=f"{problem.text}, and others alike") if self._apart else problem
+            self._rest[subject] = replace(problem, text=f"{problem.text}, and similar ones") if self._apart else problem
 
     def new(self) -> Iterator[Problem]:
         """The problems since the last call."""

@@ -75,7 +75,7 @@ def parse_header(block: bytes) -> Header:
     if magic not in {USTAR, GNU, _NO_MAGIC} and not magic.startswith(b"ustar"):
         raise ValueError("no tar header")
     if not checksum_fits(block):
-        raise ValueError("header checksum does not fit")
+        raise ValueError("header checksum does not match")
     name = _text(name)
     if magic.startswith(b"ustar\0") and prefix[0]:
         name = _text(prefix) + b"/" + name

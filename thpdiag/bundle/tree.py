@@ -281,7 +281,7 @@ class Namespace:
             full = self.place.prefix + target
             trouble = self._links.add(alias, full)
             if trouble == "loop":
-                problem = Problem(Citation(alias), "is a link that leads back to itself", hides=False)
+                problem = Problem(Citation(alias), "is a link in a loop", hides=False)
                 self._problems.add("links in a circle", problem)
             elif trouble:
                 text = "holds more links than are followed (limits links, link_bytes)"

@@ -141,13 +141,13 @@ class ZipFile:
                 raise corruption("holds more than the zip declares")
             yield chunk
         if given < entry.size or crc != entry.crc:
-            raise corruption("does not fit its checksum in the zip")
+            raise corruption("does not match its checksum in the zip")
 
     def _decompress(self, entry: ZipEntry, memory: int) -> Iterator[bytes]:
         if entry.flags & _ENCRYPTED:
-            raise StreamError(ProblemKind.UNREADABLE, "is encrypted by a password")
+            raise StreamError(ProblemKind.UNREADABLE, "is encrypted with a password")
         if entry.method not in {_STORED, _DEFLATED, *_CODECS}:
-            raise StreamError(ProblemKind.UNREADABLE, f"is packed by zip method {entry.method}, which is not read")
+            raise StreamError(ProblemKind.UNREADABLE, f"is compressed by zip method {entry.method}, which is not read")
         packed = Stream(self._raw(self._data(entry), entry.packed))
         if entry.method in _CODECS:
             yield from decompress(_CODECS[entry.method], packed, memory, self.budget)

@@ -292,8 +292,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
         if sys.stdout is not None:  # it was closed before we began
             sys.stdout.flush()
-    except (Abort, SystemExit) as end:  # click exits where whoever reads our output has gone (`| head`)
-        code = INTERRUPTED if isinstance(end, Abort) else PIPE_CLOSED
+    except (Abort, SystemExit) as end:  # click exits with 1 where the reader closed the pipe, with 2 after help
+        code = INTERRUPTED if isinstance(end, Abort) else PIPE_CLOSED if end.code == 1 else end.code
     except NoArgsIsHelpError as mistake:
         mistake.show()
         code = mistake.exit_code

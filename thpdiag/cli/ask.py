@@ -72,7 +72,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
         raise mistake
     results = [result for path in paths if (result := find_result(path)) is not None]
     if results and len(paths) > 1:
-        raise UsageError("give one result, or the data of a customer")
+        raise UsageError("give one result, or only data of one host")
     if results:
         return results[0]
     with shared.progress_of() as show:

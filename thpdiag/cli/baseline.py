@@ -92,9 +92,11 @@ def _findings_of_store(path: Path) -> Iterator[Result]:
                     findings=[Finding.model_construct(**finding) for finding in whole],
                 )  # fmt: skip
     if bundles:
-        shared.complain(visible(f"{path}: {plural(bundles, 'bundle')} without a result; nothing of that is accepted"))
+        shared.complain(
+            visible(f"{path}: {plural(bundles, 'bundle')} without a result; no findings of these are accepted")
+        )
     if odd:
-        shared.complain(visible(f"{path}: {plural(odd, 'finding')} without the form of one; not accepted"))
+        shared.complain(visible(f"{path}: {plural(odd, 'finding')} in an invalid form; not accepted"))
 
 
 @command.command()

@@ -445,7 +445,9 @@ def _check_outputs(paths: Sequence[Path]) -> None:
     whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
     twice = [path for path in whole if whole.count(path) > 1]
     if twice:
-        raise UsageError(f"-o: two formats cannot both go to {'stdout' if twice[0] == '-' else twice[0]}")
+        raise UsageError(
+            f"-o: two formats cannot both go to {'stdout' if twice[0] == '-' else twice[0]}; name another file"
+        )
 
 
 def _is_appended(path: Path) -> bool:

@@ -120,7 +120,7 @@ def _why_no_metric(word: str, known: Iterable[str]) -> str:
     if vocabulary is None:
         return visible(f"{word or 'a metric without a name'} is not in the input; --list shows all")
     source = f"it is printed by: {vocabulary.ask_for}"
-    return visible(f"{word} is not in the input ({vocabulary.means}); {source}; --list shows all that is there")
+    return visible(f"{word} is not in the input ({vocabulary.means}); {source}; --list shows all metrics")
 
 
 def _similar_name(word: str, names: Sequence[str]) -> str:
@@ -239,7 +239,7 @@ def _profiles(given: ParsedInput, options: Options) -> list[Profile]:
 def _why_no_profile(given: ParsedInput, options: Options) -> str:
     """Why there is no profile."""
     if options.window and (every := _profiles(given, replace(options, window=None))):
-        return f"no samples in the time asked for; there are {list_titles(every)}"
+        return f"no samples in the requested time range; recordings: {list_titles(every)}"
     return NO_PROFILE if any(i.reader for i in given.inputs) else shared.NOTHING_RECOGNISED
 
 
@@ -259,7 +259,7 @@ def _text(chosen: Profile, form: str, weight: str, mark: str, told: Mapping[str,
     if not len(known.chain):
         shared.notice("no samples are left")
     if not known.idle and known.idle_weight > 0:
-        shared.notice(f"{known.idle_samples} samples of idle CPUs are left out; --idle keeps them")
+        shared.notice(f"{known.idle_samples} samples of idle CPUs are left out; --idle includes them")
     if form == "json":
         return compact(document(known, told)) + "\n"
     stacks = label_stacks(known, Weight(weight), mark)
@@ -274,7 +274,9 @@ def _describe_profile(chosen: Profile, profiles: Sequence[Profile], window: Wind
     if others:
         shared.notice(f"this is {title(chosen)}; --member and --event choose others: {list_titles(others)}")
     if window and (not chosen.has_time or chosen.start is None or window.holds(chosen.start) is None):
-        shared.notice("the times of these samples cannot be compared with the time asked for; all are here")
+        shared.notice(
+            "the times of these samples cannot be related to the requested time range; all samples are included"
+        )
     if chosen.stacks is not Stacks.FULL:
         shared.notice(STACKS_LOST[chosen.stacks])
     if lost := chosen.ledger.lost_share:

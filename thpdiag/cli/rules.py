@@ -123,7 +123,7 @@ def test(
         own = {rule.id for rule in chosen}
         known = {line for line in known_gaps(found) if line.split(":")[0] in own}
         failures += [f"{line}: no case notices" for line in missed if gaps or line not in known]
-        failures += [f"{line}: a case notices; take the line out of {GAPS}" for line in sorted(known - {*missed})]
+        failures += [f"{line}: a case fails now; remove the line from {GAPS}" for line in sorted(known - {*missed})]
     for line in failures:
         click.echo(line)
     total = sum(len(cases.get(rule.id, ())) for rule in chosen)

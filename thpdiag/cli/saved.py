@@ -56,7 +56,8 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
             return read_document(Comparison, document)
         return as_result(document)
     except (ValueError, RecursionError) as error:  # damaged, or of a later version
-        raise InputError(f"{name} contains no valid thpdiag result ({error})") from error
+        way_out = "update thpdiag if a later version wrote it, or analyze the input again"
+        raise InputError(f"{name} contains no valid thpdiag result ({error}); {way_out}") from error
 
 
 def find_result(path: Path) -> Result | None:

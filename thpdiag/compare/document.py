@@ -63,13 +63,13 @@ _HEADS = {
 _BETTER = ("Fixed", "Improved")
 _APART = {
     "fixed": "found on {before} only",
-    "improved": "found on {before}, less or not looked at on {after}",
+    "improved": "found on {before}; less of it, or not checked, on {after}",
     "unchanged": "found on both",
     "worse": "more of it on {after}",
-    "cannot_tell": "how they differ here is unknown",
+    "cannot_tell": "the difference is unknown",
 }
 _AT_LOAD = {"same": "at a comparable load", "more": "with more work", "less": "with less work"}
-_AGAIN = "Record AFTER once more while the host does the work that it did in BEFORE, for as long, with the same script."
+_AGAIN = "Record AFTER again, for as long and with the same script, while the host does the same work as in BEFORE."
 
 
 def document(before: AnyResult, after: AnyResult) -> Comparison:
@@ -246,7 +246,7 @@ def _notes_of_order(pair: Pair) -> Iterator[str]:
         yield "AFTER was recorded before BEFORE, by the clocks in both; were the two swapped?"
     if pair.rebooted:
         yield (
-            f"The host was booted in between ({pair.rebooted}): memory is defragmented and processes restarted, "
+            f"The host was rebooted in between ({pair.rebooted}): memory is defragmented and processes restarted, "
             "which alone ends many of these problems for days; totals since boot are not comparable."
         )
 
@@ -257,7 +257,7 @@ def _notes_of_states(pair: Pair) -> Iterator[str]:
         if len(known) > 1:
             yield (
                 f"{side} holds {len(known)} states of the settings ({'; '.join(known)}); its figures are those of "
-                f"{state(one) or 'the last'}. Its findings may be of another; a file for each state compares better."
+                f"{state(one) or 'the last'}. Its findings may belong to another state; compare one file per state."
             )
 
 

@@ -24,10 +24,10 @@ from thpdiag.model.result import Finding, Result
 OF_SETTINGS = ("configuration", "risk")
 _PSEUDONYMS = "but the names of one side are pseudonyms, so the subjects cannot be matched"
 _UNCHANGED = "; no known setting changed, so it may come back"
-_SINCE_BOOT = "a total since boot, which is no evidence about now"
+_SINCE_BOOT = "a total since boot, which is no evidence of a present problem"
 _UNDECIDED = {
-    "absent": "The rule was not asked after.",
-    "excluded": "After, another rule took its place.",
+    "absent": "The rule was not evaluated in AFTER.",
+    "excluded": "In AFTER, another rule supersedes it.",
 }
 
 
@@ -66,7 +66,9 @@ def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
     judged = partial(Judged, before=before, after=None, changes=changes)
     outcome = pair.outcomes(before.rule)[1]
     if outcome == "fires":  # about another process, zone or device
-        reason = _PSEUDONYMS if pair.half_redacted else "about something else; about this one nothing was found"
+        reason = (
+            _PSEUDONYMS if pair.half_redacted else "about another process or device; nothing was found about this one"
+        )
         return judged("cannot_tell", f"found after too, {reason}")
     if {evidence.kind for evidence in before.evidence} == {"total"}:
         return Judged("cannot_tell", f"no longer found; it was {_SINCE_BOOT}", before, None)
@@ -78,7 +80,7 @@ def judge(before: Finding | None, after: Finding | None, pair: Pair) -> Judged:
 
 
 def _describe_undecided(outcome: str) -> str:
-    return _UNDECIDED.get(outcome, "After, its rule cannot be decided by what is there.")
+    return _UNDECIDED.get(outcome, "In AFTER, the data does not decide its rule.")
 
 
 def _is_about_settings(finding: Finding) -> bool:
@@ -104,14 +106,14 @@ def _appeared(after: Finding, pair: Pair) -> Judged:
     if outcome == "silent" or (_is_cleared(pair.before, after) and rose):
         moved = f": {describe_changes(changes)}" if rose else ""
         work = f"; {load.text}" if load.word == "more" else ""
-        return judged("new", f"it was looked for before and not found{moved}{work}")
+        return judged("new", f"before, the rule was decided and did not fire{moved}{work}")
     if outcome == "fires":
-        return judged("new", "before it was found about something else only")
-    why = "was not asked" if outcome == "absent" else "could not be decided"
+        return judged("new", "before, it was found only about another process or device")
+    why = "was not evaluated" if outcome == "absent" else "could not be decided"
     leads = after.rule == pair.after.verdict.rule and pair.before.verdict.status == "cannot_tell"
     if leads and rose and load.word in ("same", "less"):  # with the sides exchanged it would be called improved
         moved = describe_changes(changes)
-        return judged("worse", f"its own figures rose: {moved}; {load.text}. Before, the rule {why}")
+        return judged("worse", f"its figures rose: {moved}; {load.text}. Before, the rule {why}")
     return judged("cannot_tell", f"found after; before, the rule {why}, so it may have been there")
 
 
@@ -120,7 +122,7 @@ def _found_again(before: Finding, after: Finding, changes: Sequence[Change], pai
     way, load, moved = direction(changes), pair.load_of(before), describe_changes(changes)
     judged = partial(Judged, before=before, after=after, changes=changes)
     if not pair.looked_twice(before, after):
-        reason = "AFTER cites the same lines of the same files as BEFORE, so it is no second measurement"
+        reason = "AFTER cites the same lines of the same files as BEFORE, so it is not a second measurement"
         return Judged("cannot_tell", reason, before, after)
     if way == "apart":
         return judged("cannot_tell", f"found again; its figures disagree: {moved}")
@@ -141,14 +143,14 @@ def _more_of_it(before: Finding, after: Finding, changes: Sequence[Change], pair
     moved, load = describe_changes(changes), pair.load_of(before)
     judged = partial(Judged, before=before, after=after, changes=changes)
     if own_names(before) == (FALLBACK,) and "never" in (known_setting(pair.after, name) for name in SWITCHES):
-        reason = f"found again: {moved}; small pages at once, instead of waiting, are what this setting is for"
+        reason = f"found again: {moved}; this setting is meant to give small pages at once instead of waiting"
         return judged("unchanged", reason)
     if load.word == "unknown" and any(change.before.unit == "1/s" for change in changes):
         return judged("cannot_tell", f"found again, with more of it ({moved}), but {load.text}", needs_load=True)
     if load.word not in ("less", "more") or not all(c.of_stacks for c in changes if c.direction == "up"):
         return judged("worse", f"found again, with more of it: {moved}")
     # Only a share of call stacks rose, and what uses the CPU beside it changed with the work.
-    reason = f"found again, with a larger part of the samples: {moved}; {load.text}"
+    reason = f"found again, with a larger share of the samples: {moved}; {load.text}"
     if load.word == "more" and not all(c.of_stacks for c in changes):  # its counters did not rise for the same work
         return judged("unchanged", reason)
     return judged("cannot_tell", reason, needs_load=True)
@@ -166,10 +168,10 @@ def _gone(before: Finding, outcome: str, changes: Sequence[Change], pair: Pair) 
         reason = f"no longer found, but {load.text}" if decided else f"{load.text}. {undecided}"
         return judged("cannot_tell", reason, needs_load=True)
     if pair.rebooted and before.mechanism in ENDED_BY_BOOT:  # memory is whole then, whatever was changed
-        why = f"the host was booted in between ({pair.rebooted})"
+        why = f"the host was rebooted in between ({pair.rebooted})"
         if way == "down" and not load.weak and any(name in SWITCHES for name, _, _ in pair.switched):
-            return judged("improved", f"{moved}; but {why}, which alone does that for a while")
-        return judged("cannot_tell", f"no longer found, but {why}: that alone ends it for a while")
+            return judged("improved", f"{moved}; but {why}, which alone has this effect for a while")
+        return judged("cannot_tell", f"no longer found, but {why}: a reboot alone ends it for a while")
     if decided:
         return _decided(before, outcome, changes, pair)
     if way == "down":
@@ -198,9 +200,9 @@ def _risen(outcome: str, load: str, moved: str, load_text: str) -> tuple[Status,
     if load == "unknown":
         return "cannot_tell", f"its figures rose ({moved}), but {load_text}"
     if outcome in ("unknown", "absent"):
-        return "worse", f"its own figures rose: {moved}. {_describe_undecided(outcome)}"
-    why = "its rule finds nothing" if outcome == "silent" else "another rule took its place"
-    return "cannot_tell", f"{why}, but its own figures rose: {moved}"
+        return "worse", f"its figures rose: {moved}. {_describe_undecided(outcome)}"
+    why = "its rule finds nothing" if outcome == "silent" else "another rule supersedes it"
+    return "cannot_tell", f"{why}, but its figures rose: {moved}"
 
 
 def _decided(before: Finding, outcome: str, changes: Sequence[Change], pair: Pair) -> Judged:
@@ -218,14 +220,14 @@ def _decided(before: Finding, outcome: str, changes: Sequence[Change], pair: Pai
     if way == "apart":
         return judged("cannot_tell", f", but its figures disagree: {moved}")
     if way == "same":
-        return judged("cannot_tell", f", but its own figures barely changed: {moved}")
+        return judged("cannot_tell", f", but its figures barely changed: {moved}")
     if not own_names(before) and load.weak:
         return judged("cannot_tell", f", but {load.weak}", needs_load=True)
     if not own_names(before):
         return judged(fixed, f"; {load.text}{back}")
     if pair.toggled is not None and before.mechanism in IN_CPU_TIME:
         return Judged("improved", f"{why}; {_experiment(pair)}", before, None, [pair.toggled])
-    return judged("cannot_tell", ", but no figure of its own was measured on both sides")
+    return judged("cannot_tell", ", but none of its figures was measured on both sides")
 
 
 def _experiment(pair: Pair) -> str:

@@ -27,8 +27,8 @@ SCHEMA: Final = "thpdiag/comparison/1"
 Status = Annotated[
     Literal["fixed", "improved", "unchanged", "worse", "new", "cannot_tell"],
     Field(
-        description="Fixed: its rule is decided and does not fire, and its own figures fell at a comparable load. "
-        "Improved: its own figures fell, or, after a switch of huge pages, kernel time fell while program time did not."
+        description="Fixed: its rule is decided and does not fire, and its figures fell at a comparable load. "
+        "Improved: its figures fell, or, after a switch of huge pages, kernel time fell while program time did not."
         " Cannot tell: the rule is undecided, the load is not comparable, or the figures disagree."
     ),
 ]
@@ -123,7 +123,7 @@ class ComparedFinding(Document):
     reason: Sentence = Field(description="Why, with the numbers.")
     suppressed: Acceptance | None = Field(description="By which file it is accepted; it then fails no gate.")
     outcomes: Outcomes = Field(description="The outcome of its rule.")
-    numbers: list[ComparedFigure] = Field(description="Its own figures on both sides.")
+    numbers: list[ComparedFigure] = Field(description="Its figures on both sides.")
     evidence: EvidenceOfSides = Field(
         description="What was seen, where; for a rule that is silent after, the evidence against it."
     )

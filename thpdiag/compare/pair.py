@@ -29,7 +29,7 @@ UNNAMED = "host"  # what a result calls a host whose name is not in the input
 PAGES_OF_HUGE = 512  # on the machines where huge pages hurt most
 LESS, MORE = 0.5, 2.0  # times the work: in between it is the same
 LOAD_MEASURES = {
-    "node_vmstat_pgalloc_normal": "memory pages handed out",
+    "node_vmstat_pgalloc_normal": "memory pages allocated",
     "node_vmstat_pgfault": "page faults",
     "node_vmstat_pgfault:rate": "page faults",
     "cpu_ratio.user_total": "CPU time of programs",
@@ -74,7 +74,7 @@ def load(before: Figures, after: Figures) -> Load:
     """By the best measure that both sides have."""
     name = next((name for name in LOAD_MEASURES if name in before and name in after), None)
     if name is None:
-        return Load("unknown", "no figure of both sides shows how much work was done")
+        return Load("unknown", "no figure on both sides shows how much work was done")
     measured = change(before[name], after[name])
     old, new, unit = before[name].value, after[name].value, before[name].unit
     told = f"{LOAD_MEASURES[name]} {quantity(old, unit)} before, {quantity(new, after[name].unit)} after"
@@ -82,7 +82,7 @@ def load(before: Figures, after: Figures) -> Load:
         return Load("unknown", f"almost no work was done on either side ({told})", measured)
     ratio = new / old if old > 0 else float("inf")
     word: LoadWord = "less" if ratio < LESS else "more" if ratio > MORE else "same"
-    weak = "of which programs is not known" if name.startswith("cpu_ratio") else ""
+    weak = "the programs are unknown" if name.startswith("cpu_ratio") else ""
     work = ratio if not weak and 0 < ratio < float("inf") else None
     return Load(word, f"{_LOAD_WORDS[word]} ({told}{'; ' if weak else ''}{weak})", measured, work, weak)
 
@@ -95,9 +95,9 @@ def same_processes(measured: Load, before: frozenset[str], after: frozenset[str]
     """
     if not measured.comparable or not before or not after or before & after:
         return measured
-    weak = f"the programs of BEFORE ({', '.join(sorted(before)[:3])}) are not seen after"
+    weak = f"the programs of BEFORE ({', '.join(sorted(before)[:3])}) are not in AFTER"
     if measured.weak:
-        return Load("unknown", f"{weak}, others may use the CPU", measured.by)
+        return Load("unknown", f"{weak}, other programs may use the CPU", measured.by)
     return Load(measured.word, f"{measured.text}, but {weak}", measured.by, measured.work, weak)
 
 

@@ -35,7 +35,7 @@ _NAMES = {
     "cpu_ratio.softirq": "CPU time in soft interrupts",
     "cpu_ratio.iowait": "CPU time waiting for I/O",
     "cpu_ratio.steal": "CPU time stolen by the hypervisor",
-    "node_vmstat_pgalloc_normal": "memory pages handed out",
+    "node_vmstat_pgalloc_normal": "memory pages allocated",
     "node_vmstat_pgfault": "page faults",
     "node_allocstall_total": "direct reclaim (allocstall)",
     "node_memory_AnonHugePages_bytes": "memory in huge pages (AnonHugePages)",

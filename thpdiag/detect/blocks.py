@@ -182,7 +182,7 @@ class Detector:
             yield TaggedRecord(problem, "", context.group)
         if line:
             cite = Citation(member, line.number)
-            text = f"{MAX_UNCLAIMED_LINES} lines in a row fit no format; the rest was not looked at"
+            text = f"{MAX_UNCLAIMED_LINES} lines in a row match no format; the rest was not read"
             yield TaggedRecord(Problem(cite, text, ProblemKind.LIMIT), "", context.group)
 
     def _step(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
@@ -685,7 +685,7 @@ class Detector:
                 text = f"needs more {lacks} than there is for reader {parser}; the rest was not read"
                 yield Problem(cite, text, ProblemKind.LIMIT, parser)
                 return
-            text = f"a mistake of thpdiag: reader {parser} failed ({describe_error(error)})"
+            text = f"a bug in thpdiag: parser {parser} failed ({describe_error(error)})"
             yield Problem(cite, text, ProblemKind.BUG, parser)
 
     def lines(

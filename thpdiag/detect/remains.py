@@ -83,9 +83,9 @@ class Remains:
     def problem(self, member: str) -> Problem | None:
         """What was not read, if that is more than a few lines."""
         if self.lines:
-            text = f"{self.lines} lines are of tables or call graphs whose beginning is missing or not known; not read"
+            text = f"{self.lines} lines belong to tables or call graphs whose beginning is missing or unknown; not read"
             return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
         if self.parser is None and self.figures >= MIN_FIGURES:
-            text = f"nothing but sentences was read; {self.figures} lines with numbers are in no format that is known"
+            text = f"only prose was read; {self.figures} lines with numbers are in no known format"
             return Problem(Citation(member, self.first_figure), text, ProblemKind.UNRECOGNISED)
         return None

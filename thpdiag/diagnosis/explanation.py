@@ -49,7 +49,7 @@ from thpdiag.model.text import sentence
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 OPS = {"and": "all of", "or": "any of", "not": "not"}
 DAMAGED = "part of the input could not be read, so a no is uncertain"
-OUTSIDE = "it fires only outside of the time that was asked for, or that time does not decide it"
+OUTSIDE = "it fires only outside the requested time range, or that range does not decide it"
 Quotes = Mapping[Citation, tuple[int, str]]  # the line that says it, which may stand below the one that is cited
 
 
@@ -153,7 +153,7 @@ def _notes(rule: Rule, diagnosis: Diagnosis, outcome: RuleOutcome, finding: Find
         yield DAMAGED if "*" in diagnosis.case.hidden and here is NO else OUTSIDE
     if finding and finding.demoted_by:
         by = ", ".join(finding.demoted_by)
-        yield f"it only contributes: {by} explain{'s' if len(finding.demoted_by) == 1 else ''} the trouble better"
+        yield f"it only contributes: {by} explain{'s' if len(finding.demoted_by) == 1 else ''} the problem better"
     leader = diagnosis.leader
     if leader and finding and rule.id in leader.consequences:
         yield f"it follows from {leader.outcome.rule}, which leads the verdict"

@@ -267,7 +267,7 @@ def _commands(one: Match, diagnosis: Diagnosis) -> dict[str, Any]:
     values = values_to_write({"sets": work.sets}, host)
     old = write_values(work.back, host) if work.back else write_old_values(values, host)
     keepers = [app.name for app, stance in host.stances() if stance.word == "keep" and values.get("enabled") == "never"]
-    first = [f"# {name} also runs here and needs huge pages: weigh them first" for name in keepers]
+    first = [f"# {name} also runs here and needs huge pages: decide which matters more first" for name in keepers]
     first += ["# on the node, as root; a container cannot change this"] if host.container and values else []
     return present_keys(
         now=[*first, *write_values(values, host), *work.run], persist=list(persist(values, host)),

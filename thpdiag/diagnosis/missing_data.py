@@ -55,9 +55,9 @@ _MEASURED_AS = {"note.counter_rising": "node_vmstat_compact_stall"}  # what peop
 _ONLY_IN_MEMINFO = "node_memory_VmallocTotal_bytes"  # in all of them, far down, and in no other tool's output
 _ONLY_IN_SYSCTL = "sysctl.vm.extfrag_threshold"  # in all of them from 2.6.35 on, and hardly asked for alone
 _REPEATED = re.compile(r", (?:every|twice).*| \(once\)$")
-_SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to be run while it hurts"
+_SCRIPT = "send the customer the script that 'thpdiag capture-script' prints, to run while the host is slow"
 _MORE = "ask for what the script did not record"
-_AGAIN = "let the script run again while the host is slow, and for longer: what it recorded does not show it"
+_AGAIN = "run the script again, for longer, while the host is slow: the recording does not show it"
 _OF_CLASS = {
     "stack": "profile", "counter": "node_vmstat_compact_stall", "cpu": "cpu_ratio.sys_total",
     "effect": "process_resident_memory_bytes", "toggle": OTHER_SETTING,
@@ -198,9 +198,9 @@ def customer_request(diagnosis: Diagnosis) -> Request:
     recorded, requests = _recorded_sections(diagnosis.case), open_requests(diagnosis)
     fresh = [[name for name in names if not any(s.gives(name) for s in recorded)] for names in lacking]
     commands = [*_symbol_requests(diagnosis, fresh), *_ordered([requests(names) for names in fresh])]
-    about = "To be surer" if diagnosis.leader else "To decide it"
+    about = "To be more certain" if diagnosis.leader else "To decide it"
     if diagnosis.status in ("not_applicable", "nothing_found"):
-        about = "If the host is slow all the same"
+        about = "If the host is slow anyway"
     if not commands and any(lacking) and diagnosis.status in ("found", "cannot_tell"):
         return Request.model_construct(text=f"{about}, {_AGAIN}.", commands=[AGAIN], missing=_askable(lacking))
     if not commands:

@@ -30,7 +30,7 @@ from thpdiag.model.result import Remedy, Verification
 DIRECTORIES = ("transparent_hugepage", "redhat_transparent_hugepage")
 _BOTH = " ".join(f"/sys/kernel/mm/{name}" for name in DIRECTORIES)
 ASKED = "process_asked_huge_bytes"
-MUCH = 2.0**30  # bytes; a judgement: whose faults hold a process up fill gigabytes, and small heaps of others ask too
+MUCH = 2.0**30  # bytes; a judgment: whose faults hold a process up fill gigabytes, and small heaps of others ask too
 MAX_REMEDIES = 5  # per finding: a reader who needs more has another problem
 UNIT = "/etc/systemd/system/thp-settings.service"  # one for all settings that are chosen, a line each
 UNIT_ABOVE = "# in the unit of step {}:"

@@ -241,7 +241,7 @@ def _sentence_without_leader(diagnosis: Diagnosis) -> str:
     if diagnosis.status == "not_applicable":
         context = next((f for f in diagnosis.findings if f.role == "context"), None)
         why = f": {context.title[:1].lower()}{context.title[1:]}" if context else ""
-        return f"Transparent huge pages play no part on this host{why}."
+        return f"Transparent huge pages are not used on this host{why}."
     if diagnosis.status == "nothing_found":
         brief = _brief_watch(watched_seconds_of_demand(views)) + _zero_since_boot(*zero_counters(views))
         if still_open := [finding for finding in diagnosis.findings if _stays_open(finding)]:

@@ -45,8 +45,8 @@ OF_HOST: Mapping[Panel, tuple[str, ...]] = {
     "memory": ("node_memory_AnonHugePages_bytes", "node_memory_MemFree_bytes"),
 }  # fmt: skip
 HOW = {
-    "prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried in vain to write",
-    "failed": "failed to write", "sudo-redirect": "tried in vain (shell redirection without root) to write",
+    "prompt": "wrote", "prose": "the text shows a write of", "no-effect": "tried without success to write",
+    "failed": "failed to write", "sudo-redirect": "tried without success (shell redirection without root) to write",
 }  # fmt: skip
 BLOCKS = "node_buddyinfo_blocks_order{}"
 ORDERS = 11  # 0 to 10, more than most kernels have

@@ -98,10 +98,10 @@ def _when(profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
     start, written, file = profile.start, file_time(profile), ""
     if written is not None:  # which does not say much
         date = moment_text(written).removesuffix(" local time")
-        file = f" (perf found its file written {date}, in the zone of whoever printed it)"
+        file = f" (perf found its file written {date}, in the time zone of the host that printed it)"
     if start is None or not profile.has_time:
         relative = profile.facts.get("clock", "").startswith("relative")
-        why = "its times only count from its first sample" if relative else "the source has no times"
+        why = "its times are relative to its first sample" if relative else "the source has no times"
         return f"when it was recorded is not known, {why}{file}"
     if start.clock is not Clock.BOOT:
         return f"from {moment_text(start)} on"

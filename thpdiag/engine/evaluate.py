@@ -50,7 +50,7 @@ from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.text import describe_error, entity_name, sentence
 
 ONE_TIME = "all of it from one and the same time"
-LONGER = "the same for longer, in a recording of the time that hurts"
+LONGER = "the same for longer, in a recording of the slow time"
 NO_CPU: Entity = (("cpu", "none"),)  # figures of the whole host say nothing of any one CPU
 NO_PROCESS: Entity = (("pid", "none"),)  # nor do those of kernel threads of the memory of programs
 MANY = 16  # entities, of which it is worth while to look at all at once before some are judged
@@ -111,7 +111,7 @@ def evaluate(
         except Exception as error:
             if bugs is None:
                 raise
-            text = f"a mistake of thpdiag: rule {rule.id} failed ({describe_error(error)})"
+            text = f"a bug in thpdiag: rule {rule.id} failed ({describe_error(error)})"
             bugs.append(Problem(Citation(rule.source.path), text, ProblemKind.BUG))
             outcomes[rule.id] = RuleOutcome(rule.id, UNKNOWN, view.state.id, mistake=sentence(text))
         if progress:

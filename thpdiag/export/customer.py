@@ -133,7 +133,7 @@ MOST_REASONS = 3
 _PROCESS = re.compile(r"(.{1,64}) \(\d{1,9}\)")
 NOTHING = "Nothing is missing: the verdict needs no further data."
 _NOT_READ = (
-    "memory and files of programs, environment variables, what goes over the network, contents of databases or logs of "
+    "memory and files of programs, environment variables, network traffic, contents of databases or logs of "
     "applications"
 )
 
@@ -178,14 +178,14 @@ def _so_far(host: Result) -> str:
 def _missing(wanted: Wanted) -> Iterator[str]:
     """What to record, a line each with what it tells, the most useful first; what may follow."""
     status = {host.verdict.status for host in wanted.hosts}
-    yield "What is missing, and why" if status & {"found", "cannot_tell"} else "If the host is slow all the same"
+    yield "What is missing, and why" if status & {"found", "cannot_tell"} else "If the host is slow anyway"
     if wanted.again:
-        yield from fold("What was recorded does not show it. Once more, while the host is slow, and for longer:")
+        yield from fold("What was recorded does not show it. Record again, for longer, while the host is slow:")
     for section in wanted.ranked:
         yield from fold(f"{section.what}: {section.tells}", "- ", "  ")
     if wanted.later:
         more = ", ".join(section.what for section in wanted.later)
-        yield from fold(f"If that does not decide it, we shall ask for {more}.")
+        yield from fold(f"If that does not decide it, we will ask for {more}.")
     because = dict.fromkeys(b for host in wanted.hosts for unknown in _open(host) for b in unknown.because)
     for reason in list(because)[:MOST_REASONS]:
         yield from fold(_text(reason), "  ")
@@ -211,7 +211,7 @@ def _run(wanted: Wanted, seconds: int) -> Iterator[str]:
     if process := _process(wanted):
         text = f"If {process} is not among the largest processes, add `-p PID` with its process number."
         yield from fold(_text(text), "   ")
-    yield from fold("4. Send us the file thp-capture-HOST-DATE.tar.gz that it names at its end.", "", "   ")
+    yield from fold("4. Send us the file thp-capture-HOST-DATE.tar.gz whose name it prints at the end.", "", "   ")
 
 
 def _process(wanted: Wanted) -> str:
@@ -224,14 +224,16 @@ def _process(wanted: Wanted) -> str:
 
 def _cost(sections: Sequence[Section]) -> Iterator[str]:
     yield "What it costs the host"
-    yield from fold("It changes no setting and installs nothing; it writes only to a new folder where it is started.")
+    yield from fold(
+        "It changes no setting and installs nothing; it writes only to a new folder in the current directory."
+    )
     for section in sections:
         if section.load:
             yield from fold(f"{section.load}.", "- ", "  ")
 
 
 def _privacy(sections: Sequence[Section]) -> Iterator[str]:
-    yield "What it names, and what it does not collect"
+    yield "What it records, and what it does not collect"
     yield from fold(f"The archive contains: {shows(sections)}.")
     without = [] if any(section.name == "tasks" for section in sections) else ["command lines of processes"]
     yield from fold(f"It does not read: {', '.join([*without, _NOT_READ])}.")

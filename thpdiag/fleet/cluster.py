@@ -94,7 +94,7 @@ class Cluster:
                 return found
             error = begun.exception()
         if isinstance(error, KilledWorker):
-            told = "the machines that worked on it were lost, one after the other"
+            told = "the machines that worked on it were lost, one after another"
             return [unread_result(item, "lost", told, attempt)] if attempt >= MAX_ATTEMPTS else None
         if isinstance(error, ImportError):
             raise UsageError(f"a worker cannot start ({error}); {DIFFERENT_INSTALL}") from error

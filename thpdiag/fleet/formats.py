@@ -143,7 +143,7 @@ def _describe_score(score: float | None) -> str:
 def _describe_change(one: Change) -> str:
     places = f"between {_describe_sighting(one.last)} and {_describe_sighting(one.first)}"
     told = f"{one.name}: {one.before} -> {one.after}, {places}"
-    return f"{told} (judged by other rules or options)" if one.name == VERDICT and one.other_rules else told
+    return f"{told} (evaluated with other rules or options)" if one.name == VERDICT and one.other_rules else told
 
 
 def _describe_far(one: FarValue) -> str:

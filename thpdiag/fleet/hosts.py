@@ -12,7 +12,7 @@ The narrowest group of hosts that are compared has the same applications on the 
 kernels of the same era (what the fault path of the kernel does; without an era its first two numbers). Where fewer than
 `MIN_HOSTS` of them have what is to be compared, the group is all hosts with the same applications, and then all hosts.
 Kernel releases belong to a distribution: they are compared in the narrowest group and, where that is too small, with
-all hosts on the same platform family. `MIN_HOSTS` is a judgement: a quarter of eight is two, so that one strange host
+all hosts on the same platform family. `MIN_HOSTS` is a judgment: a quarter of eight is two, so that one strange host
 moves neither the median nor the quartiles far. What is unknown of a host is no match for anything: such a host is in
 wider groups only.
 """

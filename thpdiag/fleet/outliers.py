@@ -81,7 +81,7 @@ class Metric(NamedTuple):
     """A number that is compared: the measure or setting `name`, or its share of the measure `whole`.
 
     `floor` is the least difference from the median in its unit, `factor` the least ratio to it, so that a difference
-    nobody would act upon is no outlier, however alike the others are. These are judgements: one stall a second and
+    nobody would act upon is no outlier, however alike the others are. These are judgments: one stall a second and
     twice as many, a tenth of the memory, a fifth of the free memory. `skewed` is what spans orders of magnitude: it is
     compared as it is and by the logarithm of value + floor.
     """

@@ -164,7 +164,7 @@ MIN_DIGITS: Final = 12
 PAGES_PER_TASK: Final = 16  # pages that a process makes at a time
 MIN_PAGES_FOR_POOL: Final = 64  # pages from which on further processes are worth their start
 POOL_BROKEN: Final = (
-    "a process that wrote pages was killed, perhaps for lack of memory; finished pages stay, and "
+    "a process that wrote pages was killed, perhaps by the OOM killer; finished pages stay, and "
     "`thpdiag triage report` continues with the rest"
 )
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")

@@ -266,16 +266,16 @@ class Workers(WorkerPool):
         if isinstance(error, ThpdiagError):
             raise error
         if isinstance(error, TimeoutError):
-            why = f"nothing came of it within {MAX_ITEM_SECONDS / 3600:g} hours"
+            why = f"no result within {MAX_ITEM_SECONDS / 3600:g} hours"
             return [unread_result(item, Status.TIMEOUT, why, attempt)]
         if not isinstance(error, WorkerDiedError | OSError | MemoryError):
             return [failed_result(item, error, attempt)]
         if attempt < MAX_ATTEMPTS:
             return None
         if isinstance(error, WorkerDiedError):
-            why = f"the process that worked on it was ended {error}, and so was a second one"
+            why = f"the worker process was killed {error}, twice"
         else:
-            why = f"the process that worked on it failed ({error or 'no memory'}), and so did a second one"
+            why = f"the worker process failed twice ({error or 'no memory'})"
         return [unread_result(item, "lost", why, attempt)]
 
     def look(self) -> None:

@@ -147,7 +147,7 @@ def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[P
         output = outputs.get((root, output_name(command))) if command else None
         text = f"{tool} stopped `{quoted(command)}`{after}; its output is {'incomplete' if output else 'missing'}"
         if not command:
-            text = f"{tool} gave up on its plugin {quoted(plugin)}{after}; what it had not copied by then is missing"
+            text = f"{tool} stopped waiting for its plugin {quoted(plugin)}{after}; the rest of its output is missing"
         cite = Citation(output) if output else fact.cite
         problem = Problem(cite, text, ProblemKind.UNREADABLE, hides=output is not None)
         problems.setdefault((root, plugin, command), problem)
@@ -161,13 +161,11 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
     for record in records:
         member = member_of(record)
         if is_tail(member):
-            text = (
-                f"of {path_name(system_path(member))} only the end is in the capture; what happened before is not known"
-            )
+            text = f"only the end of {path_name(system_path(member))} is in the capture; earlier events are unknown"
             notes.setdefault(member, Note(text, Citation(member)))
         if isinstance(record, Fact) and record.name == "capture.tail":
             path = path_name(str(record.value))
-            text = f"of {path} only the end is in the capture; what happened before is not known"
+            text = f"only the end of {path} is in the capture; earlier events are unknown"
             notes.setdefault(path, Note(text, record.cite))
         if isinstance(record, Fact) and record.name == "host.container":
             text = (
@@ -186,8 +184,8 @@ def _doubts(records: Iterable[Record]) -> Iterator[Note]:
         reason = answer(text) if is_claim else impossible_release(text)
         if reason and text not in doubted:
             doubted.add(text)
-            what = "the text repeats what is not so" if is_claim else f"there is no release {quoted(text)}"
-            rest = "" if is_claim else ", so the release of this host is not known; commands may need another spelling"
+            what = "the text repeats a wrong statement" if is_claim else f"there is no release {quoted(text)}"
+            rest = "" if is_claim else ", so the release of this host is not known; commands may need changes"
             yield Note(f"{what}: {reason}{rest}", fact.cite)
 
 

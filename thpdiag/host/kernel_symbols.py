@@ -218,7 +218,7 @@ def _place_table(
         return TableFit(table, 0, modules=False, doubt=f"where {image.symbol} lay is not known, no slide is assumed")
     slide = image.address - anchor
     if slide % (_X86_STEP if image.address >= _X86_KERNEL else PAGE):
-        return TableRefusal(table, f"is of another kernel: {image.symbol} lies {slide:#x} away, which no boot makes")
+        return TableRefusal(table, f"is of another kernel: {image.symbol} is {slide:#x} away, an impossible distance")
     same_boot = table.kind is TableKind.KALLSYMS and slide == 0
     modules_agree = _modules_agree(image, table) if same_boot else None
     if known or modules_agree:
@@ -463,7 +463,7 @@ def _nameless_modules(image: KernelImage, best: TableFit, names: _Names) -> Iter
 
 Readings = Mapping[str, Sequence[TaggedRecord]]
 Reread = Callable[[set[str]], Readings]
-GONE = "cannot be read a second time as it was, so that its names are missing"
+GONE = "changed since it was read, so its names are missing"
 
 
 def symbolize_profiles(

@@ -27,7 +27,7 @@ from thpdiag.model.numeric import np
 from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.parsers._time import day_seconds
 
-UNPLACED = "is used whole: its times cannot be related to those of --since, --until, or --at"
+UNPLACED = "is used as a whole: its times cannot be related to --since, --until, or --at"
 AT_MARGIN_SECONDS = 300.0  # seconds before and after `--at`
 _DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
 _SHORT = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
@@ -123,7 +123,7 @@ def parse_window(since: str | None, until: str | None, at: str | None) -> Window
         return None
     window = Window(None if since is None else parse_moment(since), None if until is None else parse_moment(until))
     if window.since and window.until and window.holds(window.since) is False:
-        raise UsageError(f"--until {until} is before --since {since}")
+        raise UsageError(f"--until {until} is before --since {since}; swap the two")
     return window
 
 

@@ -115,7 +115,7 @@ class SpooledMembers(ExitStack):
         content = Content(iter((kept.head,)), kept.size, kept.file)
         found = list(detector.bulk(kept.reader, path, content))
         if kept.file is None:
-            text = f"more than {MAX_SPOOLED_BYTES} bytes would have to be unpacked at the same time; it was not read"
+            text = f"more than {MAX_SPOOLED_BYTES} bytes must be unpacked at the same time; it was not read"
             found.append(TaggedRecord(Problem(Citation(path), text, ProblemKind.LIMIT), kept.reader.name, ("", "")))
         return found
 

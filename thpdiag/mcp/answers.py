@@ -100,13 +100,13 @@ class RuleAnswer(Answer):
     rules: list[str] = Field([], description="the rules asked about, each with its outcome")
     confidence: str = ""
     would_raise_confidence: list[str] = []
-    explained_by: list[str] = Field([], description="rules that explain better what this one saw")
-    conditions: list[str] = Field([], description="checks of a rule that does not fire, and what each came to")
+    explained_by: list[str] = Field([], description="rules that explain the evidence better")
+    conditions: list[str] = Field([], description="checks of a rule that does not fire, and the result of each")
     remedies: list[Advice] = []
 
 
 class Request(BaseModel):
-    """What to ask the customer for."""
+    """What to request from the customer."""
 
     answer: Literal["nothing is missing", "ask"]
     letter: str
@@ -226,14 +226,14 @@ def why_not(result: Result, rule: str) -> RuleAnswer:
 def _about(result: Result, wanted_rule: str) -> RuleAnswer:
     rows = matching_rules(result, wanted_rule)
     if not rows:
-        text = f"No rule or mechanism {visible(wanted_rule)} was asked; the tool `rules` lists them."
+        text = f"No rule or mechanism {visible(wanted_rule)} was evaluated; the tool `rules` lists them."
         return RuleAnswer(answer=CANNOT_TELL, host=_name(result), text=text, would_decide=[Missing(means=[text])])
     ids, named = [row.id for row in rows], [f"{row.id}: {row.outcome}" for row in rows]
     if findings := [one for one in result.findings if one.rule in ids]:
         return _fires(result, findings).model_copy(update={"rules": named})
     if unknown := [row for row in rows if row.outcome == "unknown"]:
         needs, reasons = _rule_needs(result, [row.id for row in unknown])
-        text = " ".join([f"{unknown[0].title}: what was sent does not decide it.", *reasons])
+        text = " ".join([f"{unknown[0].title}: the input does not decide it.", *reasons])
         return RuleAnswer(
             answer=CANNOT_TELL, host=_name(result), text=prose(text), rules=named, would_decide=needs,
             statements=_silence(result, ids)[0],

@@ -107,7 +107,7 @@ class Bundles:
         try:
             outcome: Outcome = self._pool.submit(self.roots.find(name)).result()
         except (WorkerDiedError, TimeoutError) as error:
-            raise InputError(f"{visible(name)}: no result: the process that worked on it was ended") from error
+            raise InputError(f"{visible(name)}: no result: the worker process was ended") from error
         if outcome.status is not Status.OK:
             why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
             raise InputError(f"{visible(name)}: no result: {prose(why)}")

@@ -57,7 +57,7 @@ class Loaded(BaseModel):
 
     bundles: list[str] = []
     hosts: list[HostVerdict] = []
-    incomplete: str = Field("", description="what hides a part of the bundle: damage, or a limit")
+    incomplete: str = Field("", description="damage or limits that hide a part of the bundle")
 
 
 @contextmanager

@@ -160,7 +160,7 @@ class ProblemKind(StrEnum):
     ODD = "odd"  # one line did not fit its format; the rest was read
     UNRECOGNISED = "unrecognised"  # no reader knows the format
     DISAGREEMENT = "disagreement"  # two sources say different things
-    BUG = "bug"  # a mistake of thpdiag itself
+    BUG = "bug"  # a bug in thpdiag
 
     @property
     def hides_data(self) -> bool:

@@ -151,7 +151,7 @@ class Raise(Worded):
         description="The classes of evidence that are still needed for it; none if only other causes have to be "
         "ruled out.",
     )
-    ask_for: list[Command] = Field([], description="What to ask the customer for.")
+    ask_for: list[Command] = Field([], description="What to request from the customer.")
 
 
 class Acceptance(Document):
@@ -619,7 +619,7 @@ class Note(Cited, Worded):
 
 
 class Request(Worded):
-    """What to ask the customer for."""
+    """What to request from the customer."""
 
     text: Sentence | None = Field(None, description="What to write to the customer.")
     commands: list[Command] = Field(

@@ -278,7 +278,9 @@ def rows(path: Path) -> Sequence[Mapping[str, Any]]:
     """The entries of a file as they stand there, checked."""
     data = _read_json(path)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("accepted"), list):
-        raise AcceptanceError(f"{path}: no baseline: its schema is not {SCHEMA}; `thpdiag baseline create` writes one")
+        raise AcceptanceError(
+            f"{path}: not a baseline: its schema is not {SCHEMA}; `thpdiag baseline create` writes one"
+        )
     top = ("schema", "accepted")
     wrong = [f"unknown key '{key}'{suggestion(key, top)}" for key in data if key not in top]
     wrong += [f"accepted[{n}]: {m}" for n, row in enumerate(data["accepted"]) for m in _row_mistakes(row)]
@@ -397,11 +399,11 @@ class Judge:
         """What everybody must know of the entries, once all documents were seen."""
         for entry in self.entries:
             if entry.expired(self.today):
-                yield f"{_about(entry)}: expired on {entry.expires}, accepts nothing any more ({entry.reason})"
+                yield f"{_about(entry)}: expired on {entry.expires}, no longer accepts anything ({entry.reason})"
         yield from filter(None, map(self._without_effect, self._idle()))
         for number, entry in enumerate(self._live):
             if number in self._used and isinstance(entry, Accepted) and entry.nameless:
-                yield f"{_about(entry)}: its host has no name in the input; it accepts this of every such host"
+                yield f"{_about(entry)}: its host has no name in the input; it accepts this of every unnamed host"
 
     def notes(self) -> Iterator[str]:
         """What is told on request."""

@@ -146,7 +146,7 @@ def _confidence(finding: ExplainedFinding) -> Iterator[str]:
     for text in finding.raise_confidence:
         yield from fold(prose(text), "  Surer with: ", "    ")
     for way in finding.surer:
-        what = " and ".join(way.classes) or "what would explain it otherwise decided"
+        what = " and ".join(way.classes) or "the alternative explanations decided"
         ask = "; ask the customer for" if way.ask_for else ""
         yield from fold(prose(f"{way.to} with {what}{ask}"), "  ", "    ")
         yield from command_lines("", way.ask_for, "  ")

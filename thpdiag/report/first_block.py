@@ -7,6 +7,7 @@ than its lines, and stands whole in the detail.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,6 +25,7 @@ MAX_SENTENCE_LINES = 5
 PROOF_LINES = 2
 LABELS = ("Do now", "Undo", "Verify")
 CUT = " ..."
+LINES = re.compile(r" \(lines \d+ to \d+\)")  # beside a place they take the room of a figure
 OWN = "thpdiag: "  # by which `parsers/own_reports.py` knows that the block is no evidence
 
 
@@ -90,7 +92,7 @@ def summarize(result: Result) -> Summary:
     if result.verdict.status != "cannot_tell" and result.verdict.confidence != "possible":
         text = ""
     return Summary(
-        sentence=messages.sentence(result),
+        sentence=LINES.sub("", messages.sentence(result)),
         finding=finding,
         severity=(graded and graded.severity) or "",
         confidence=(graded and graded.confidence) or "",
@@ -187,7 +189,7 @@ def _proof_lines(proofs: Sequence[Evidence], room: int) -> tuple[list[Line], lis
 def _proof(one: Evidence, most: int) -> tuple[list[str], bool]:
     """`file:line  text` in this many lines, and whether that is all of it; a long path takes a line of its own."""
     width = WIDTH - len("Proof: ")
-    where, text = visible(place(one)), prose(one.text or "")
+    where, text = visible(place(one)), prose(LINES.sub("", one.text or ""))
     if columns(where) > width // 2 and most > 1:
         rows = [where, *fold(text, "  ", "  ", width)]
     else:

@@ -144,7 +144,7 @@ def _rule(
         needs = ", ".join(unknown.missing) if unknown else ""
         return "skipped", _element("skipped", "", message=f"could not be decided; needs {needs or 'more data'}")
     if rule and rule.outcome == "excluded":
-        return "", _element("system-out", "another rule takes its place")
+        return "", _element("system-out", "another rule supersedes it")
     return "", ""
 
 

@@ -67,7 +67,7 @@ def more(result: Result, shown: int) -> str:
     """How many are not told."""
     sure, possible = by_certainty(result)
     parts = [f"{len(sure) - shown} more" if len(sure) > shown else ""]
-    parts += [f"{len(possible)} that may apply, if what is missing is so" if possible else ""]
+    parts += [f"{len(possible)} that may apply, depending on missing data" if possible else ""]
     return " and ".join(filter(None, parts))
 
 

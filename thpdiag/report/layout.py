@@ -18,6 +18,7 @@ STYLES = MappingProxyType(
     }
 )
 _PATH = re.compile(r"[\w.,+@*:=~%-]*/[\w./,+@*:=~%-]*")
+_BREAK = re.compile(r" (?!%)|(?<!\d) ")  # a number and its % stay on one line
 
 
 class Line(str):
@@ -69,7 +70,7 @@ def fold(text: str, first: str = "", rest: str | None = None, width: int = WIDTH
 
 def _words(text: str, width: int) -> list[str]:
     words: list[str] = []
-    for word in text.split(" "):
+    for word in _BREAK.split(text):
         words.extend([word] if columns(word) <= width or _PATH.fullmatch(word) else _pieces(word, width))
     return [word for word in words if word]
 

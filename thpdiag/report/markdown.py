@@ -23,7 +23,7 @@ MAX_BYTES = 1_000_000
 SHORT = 8  # lines of evidence, other findings
 MAX_EXCERPT_LINES = 12
 _EACH_SET = re.compile(r", (?=[\w-]+\.\w+=)")
-CUT = "The rest is left out: a summary takes no more."
+CUT = "The rest is left out: a summary has a size limit."
 
 
 def render(document: AnyResult, presentation: Presentation = PLAIN) -> str:
@@ -156,12 +156,14 @@ def _remedies(finding: Finding, first: int | None) -> Iterator[str]:
             yield "Do now, undo and verify: above."
         else:
             yield from _commands("Now", advice.now)
-        yield from _commands("To last", advice.persist)
+        yield from _commands("Permanently", advice.persist)
         yield from _verification(
             advice.verify, messages.same_verification(finding.remedies, number), above=number == first
         )
         undone = (advice.undo_now or advice.undo) if number == first else []
-        yield from _commands("Undo what lasts" if undone else "Undo", [one for one in advice.undo if one not in undone])
+        yield from _commands(
+            "Undo the permanent change" if undone else "Undo", [one for one in advice.undo if one not in undone]
+        )
         told = (("Cost", advice.cost), ("Safety", advice.safety), ("Restart", messages.restart_text(advice)))
         rows = [f"**{label}:** {paragraph(text)}" for label, text in told if text]
         if rows:
@@ -209,7 +211,7 @@ def _request(host: Result, asked: Sequence[str]) -> Iterator[str]:
     text, every = messages.customer_request(host)
     commands = [command for command in every if command not in asked]
     if commands:
-        yield "### What to ask the customer for"
+        yield "### What to request from the customer"
         if text and not asked:
             yield paragraph(text)
         yield code_block(commands, "text")

@@ -43,11 +43,11 @@ SENTENCES = {
 NAMELESS = "unnamed host"
 _NOBODY = "host"  # what a document calls a host whose name is not in the input
 REDACTED = "Redacted: names of hosts, users, programs, functions and paths of the customer's own are pseudonyms."
-SAME_SETTINGS = "the settings were the same at the end of what was sent"
+SAME_SETTINGS = "the settings were the same at the end of the input"
 _STATE = {
     "present": "still happening when the recording ended",
-    "past": "over at the end of what was sent",
-    "unknown": "unknown whether it is over",
+    "past": "over at the end of the input",
+    "unknown": "unknown whether it continues",
 }
 
 
@@ -131,7 +131,7 @@ CLASSES = {
     "stack": "call stacks",
     "counter": "kernel counters that moved",
     "cpu": "the split of CPU time",
-    "effect": "the growth or pace that was measured",
+    "effect": "measured growth or pace",
     "total": "totals since boot",
     "log": "the kernel log",
     "application": "the application's own logs",
@@ -244,7 +244,7 @@ def confidence_steps(finding: Finding) -> list[tuple[str, list[str]]]:
 def _describe_raise(step: Raise, finding: Finding) -> str:
     classes = _missing_classes(step.classes)
     if not classes:
-        return f"It would become {step.to} if this rules other causes out:"
+        return f"It would become {step.to} if this rules out other causes:"
     clearly = "more clearly " if set(step.classes) <= set(finding.classes_spoken) else ""
     return f"It would become {step.to} if it shows {clearly}in {classes}:"
 
@@ -479,7 +479,7 @@ def remedy_text(advice: Remedy, margin: str = "", label: str = "", verified_in: 
     """
     yield from fold(prose(f"{advice.reason or ''} [{advice.id}]"), margin + label, margin + " " * len(label))
     yield from command_lines("Now:", advice.now, margin)
-    yield from command_lines("To last:", advice.persist, margin)
+    yield from command_lines("Permanently:", advice.persist, margin)
     if verified_in:
         yield f"{margin}Verify: as in step {verified_in}"
     elif check := advice.verify:
@@ -605,7 +605,7 @@ def next_boot(boot: NextBoot) -> str:
     """What a setting will be, or why that cannot be told."""
     if boot.value is None:
         return f"unknown ({boot.from_})" if boot.from_ else "unknown"
-    why = "nothing in the input sets it; assumed" if boot.assumed else f"from {boot.from_}"
+    why = "assumed; nothing in the input sets it" if boot.assumed else f"from {boot.from_}"
     return f"{quantity(boot.value)} ({why})"
 
 

@@ -121,14 +121,15 @@ def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
     yield Section("", head, least=2 if result.tool.redacted else 1, weight=4)
     if finding:
         yield _evidence_section(result, finding, block, level)
-        yield Section("Evidence against it", [_evidence(one, level) for one in finding.against], least=1, weight=2)
+        yield Section("Evidence against", [_evidence(one, level) for one in finding.against], least=1, weight=2)
     yield _denials(result, level)
     if finding and finding.remedies:
         yield _remedies(result, finding, block, level)
     yield from _other_findings(result, finding, level)
     yield _contradictions(result)
     issues = known_issues.text(result, level)
-    yield Section(known_issues.heading(result), issues, least=min(len(issues), 1), weight=0.5)
+    sure, _ = known_issues.by_certainty(result)
+    yield Section(known_issues.heading(result), issues, least=min(len(sure), 1), weight=0.5)
     yield _undecided_rules(result, block, level)
     seen = SHORT if level else 1  # the first signatures are those of the gravest findings
     lossy = any(profile.loss.lost for profile in result.profiles)  # which makes evidence weak
@@ -205,7 +206,7 @@ def _evidence_section(result: Result, finding: Finding, block: Block, level: int
     for step, commands in messages.confidence_steps(finding)[: None if level else 1]:
         told += [*fold(prose(step), "  ", "  "), *messages.command_lines("", commands, "  ")]
     for more in finding.raise_confidence if result.verdict.confidence != "confirmed" and level else ():
-        told += fold(prose(more), "  To be surer: ", "    ")
+        told += fold(prose(more), "  To be more certain: ", "    ")
     kept = blocks if level else blocks[:SHORT]
     return Section("Why", [*([told] if told else []), *kept], least=1, hidden=len(blocks) - len(kept))
 
@@ -248,7 +249,7 @@ def _remedies(result: Result, finding: Finding, block: Block, level: int) -> Sec
     remedies = finding.remedies
     intro: list[str] = []
     if len(remedies) > 1:
-        intro.append("  The mildest step first; stop as soon as its Verify line holds.")
+        intro.append("  Take the mildest step first; stop as soon as its Verify line holds.")
     if not result.host.platform and any(advice.persist for advice in remedies):
         intro.append("  The distribution is not in the input; the commands are written for any Linux.")
     blocks = [intro] if intro else []
@@ -261,7 +262,7 @@ def _remedies(result: Result, finding: Finding, block: Block, level: int) -> Sec
             blocks += [title, *parts]
         else:
             blocks.append(_step_title(advice, number, len(remedies)))
-    return Section("What to do", blocks, least=2, weight=4, last=last, more="more of these steps")
+    return Section("What to do", blocks, least=2, weight=4, last=last, more="more on these steps")
 
 
 def _step_title(advice: Remedy, number: int, count: int) -> list[str]:
@@ -279,7 +280,7 @@ def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level:
     if "Do now" not in shown:
         title += _commands(remedies, number, "Now:", lambda step: step.now)
     yield title
-    if lasting := _commands(remedies, number, "To last:", lambda step: step.persist):
+    if lasting := _commands(remedies, number, "Permanently:", lambda step: step.persist):
         yield lasting
     check = advice.verify
     verified_in = messages.same_verification(remedies, number)
@@ -290,7 +291,7 @@ def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level:
         how = [check.how] if check.how and "Verify" not in shown else []
         yield rows + list(messages.command_lines("", how, INDENT))
     done = (advice.undo_now or advice.undo) if "Undo" in shown else []
-    label = "Undo what lasts:" if done else "Undo:"
+    label = "Undo the permanent change:" if done else "Undo:"
     if undo := _commands(remedies, number, label, lambda step: [one for one in step.undo if one not in done]):
         yield undo
     told = fold(prose(advice.cost), f"{INDENT}Cost: ", f"{INDENT}  ") if advice.cost else []
@@ -350,13 +351,14 @@ def _finding_in_short(result: Result, finding: Finding, level: int) -> Iterator[
 
 
 def _finding_in_full(result: Result, finding: Finding, level: int) -> Iterator[str]:
+    """At level 0, of a finding whose steps are those of the verdict, one line of evidence."""
+    own, above = messages.new_remedies(result, finding)
     told = messages.further_cause_figure(finding)
-    evidence = [(one, "") for one in messages.distinct_evidence(finding.evidence)]
+    evidence = [(one, "") for one in messages.distinct_evidence(finding.evidence)][: None if level or own else 1]
     for one, label in (*evidence, *((one, "against: ") for one in finding.against)):
         if one is not told:
             yield from citation_lines(place(one), f"{label}{one.text or ''}", "      ")
         yield from messages.quotation(one, " " * 10) if level else ()
-    own, above = messages.new_remedies(result, finding)
     if above:
         yield from fold(prose(f"Under What to do: {', '.join(above)}"), "      ")
     for advice in own if level else own[:1]:
@@ -391,7 +393,7 @@ def _undecided_rules(result: Result, block: Block, level: int) -> Section:
     steps = messages.confidence_steps(finding)[: None if level else 1] if finding else []
     asked = {*block.requests, *(command for _, asks in steps for command in asks)}
     left = [command for command in commands if command not in asked]
-    told += messages.command_lines("By hand, the most useful first:", left if level else left[:MAX_REQUESTS], "  ")
+    told += messages.command_lines("By hand, most useful first:", left if level else left[:MAX_REQUESTS], "  ")
     return Section("Not decided", [*blocks, *([told] if told else [])], least=2, weight=2)
 
 

@@ -42,7 +42,7 @@ class Layer(StrEnum):
 
     LIMITS = "limits of memory, CPU time, file size and open files"
     PRIVILEGES = "no new privileges"
-    NETWORK = "a network of its own, which is empty"
+    NETWORK = "an empty network namespace"
     FILES = "Landlock"
     SYSTEM_CALLS = "seccomp"
     PARENT = "ends with its parent"
@@ -70,7 +70,7 @@ class Status(StrEnum):
     """The name of an end."""
 
     OK = "ok"
-    PARTIAL = "partial"  # the answer says that something of the input was lost
+    PARTIAL = "partial"  # the answer says that part of the input was lost
     LIMIT = "limit"  # `detail` says which; with an answer: the answer says what was cut
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out of memory"
@@ -136,9 +136,9 @@ class Outcome:
             return f"the child process was ended by signal {self.detail} ({word.lower()}{hint})"
         return {
             Status.OK: "the child process ended well",
-            Status.PARTIAL: "something of the input was lost",
-            Status.LIMIT: f"the child process passed its limit of {self.detail} and was ended",
-            Status.TIMEOUT: "the child process took too long and was ended",
+            Status.PARTIAL: "part of the input was lost",
+            Status.LIMIT: f"the child process exceeded its limit of {self.detail} and was stopped",
+            Status.TIMEOUT: "the child process took too long and was stopped",
             Status.OUT_OF_MEMORY: "the child process needed more memory than it may use",
             Status.REFUSED: self.detail,
         }.get(self.status, f"the child process failed: {self.detail}")

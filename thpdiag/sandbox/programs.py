@@ -54,9 +54,9 @@ class Ending(StrEnum):
     DONE = "ended well"
     FAILED = "ended with an error"
     CRASHED = "crashed"
-    TIMED_OUT = "took too long and was ended"
-    TOO_LONG = "printed too much and was ended"
-    STOPPED = "was not needed any more"
+    TIMED_OUT = "took too long and was stopped"
+    TOO_LONG = "printed too much and was stopped"
+    STOPPED = "was no longer needed"
     NOT_STARTED = "could not be started"
 
     @property

@@ -40,7 +40,7 @@ MADE_FILE: Final = "made.json"
 CHILD_LIMITS: Final = Limits(cpu_seconds=600, wall_seconds=900.0, memory=1024 * MIB, file_size=1024 * MIB, files=64)
 RETRY_SECONDS: Final = 60.0  # until what failed is tried again; with each failure in a row twice as long
 MAX_RETRY_SECONDS: Final = 3_600.0
-FLEET_FAILED: Final = "the fleet could not be put together: {}"
+FLEET_FAILED: Final = "the fleet could not be built: {}"
 SEE_LOG: Final = "see the server log"
 STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 LOG: Final = logging.getLogger(__name__)
@@ -147,14 +147,14 @@ class FleetCache:
         why = SEE_LOG  # by the thread, if it is a mistake of ours
         try:
             then = case_state(self._storage.engine)
-            LOG.info("the fleet of %d cases is being put together", then.cases)
+            LOG.info("the fleet of %d cases is being built", then.cases)
             self._make_files(then)
-            LOG.info("the fleet of %d cases was put together in %.1f s", then.cases, self._clock() - self._begun)
+            LOG.info("the fleet of %d cases was built in %.1f s", then.cases, self._clock() - self._begun)
             why = ""
         except ChildFailedError as error:
             why = str(error)
         except (*STORE_ERRORS, WorkersError, WorkerDiedError, OSError) as error:
-            LOG.warning("the fleet could not be put together: %s", error)
+            LOG.warning("the fleet could not be built: %s", error)
             if isinstance(error, OSError) and error.strerror:  # without the path, which is the administrator's
                 why = f'the data folder answers "{error.strerror}"'
         finally:
@@ -173,7 +173,7 @@ class FleetCache:
             write_spool(part / SPOOL_FILE, fleet_cases(self._storage.engine, then))
             outcome = run_in_child_of_worker(partial(make_fleet, part), CHILD_LIMITS, Allowed(scratch=part))
             if outcome.status is not Status.OK:
-                LOG.warning("the fleet could not be put together: %s", outcome.sentence)
+                LOG.warning("the fleet could not be built: %s", outcome.sentence)
                 raise ChildFailedError(outcome.name)
             made = {"state": asdict(then), "hosts": int(outcome.content)}
             (part / MADE_FILE).write_text(json.dumps(made), encoding="ascii")

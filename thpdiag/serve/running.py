@@ -148,7 +148,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
         undo.enter_context(Webhooks(storage, receivers, time))
         undo.enter_context(workers)
-        tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C ends it")
+        tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C stops it")
         loop.run([listening])
 
 
@@ -229,4 +229,4 @@ def logging_to_stderr() -> Iterator[None]:
 def _log_thread_error(what: threading.ExceptHookArgs) -> None:
     if what.exc_value is not None:
         error = (what.exc_type, what.exc_value, what.exc_traceback)
-        LOGGER.critical("a mistake of thpdiag itself, please report it", exc_info=error)
+        LOGGER.critical("a bug in thpdiag, please report it", exc_info=error)

@@ -197,7 +197,7 @@ class Health:
                 os.fsync(file.fileno())
             probe.unlink()
         except OSError as error:
-            return f"the data folder takes no bytes ({error.strerror})"
+            return f"the data folder is not writable ({error.strerror})"
         return ""
 
 

@@ -58,7 +58,7 @@ def _parse_quantity(text: str, units: Mapping[str, int], kind: str, like: str) -
         raise UsageError(f"no {kind}: {text.strip()!r}; written like {like!r}, in {', '.join(units)}")
     quantity = float(shaped[1]) * units[shaped[2]]
     if not 0 < quantity <= MAX_QUANTITY:
-        raise UsageError(f"a {kind} of {text.strip()} makes no sense here")
+        raise UsageError(f"a {kind} of {text.strip()} is invalid here")
     return quantity
 
 

@@ -70,7 +70,7 @@ def receiver_key(address: str) -> str:
 
 
 def check_receivers(addresses: Sequence[str], secret_file: Path | None) -> bytes:
-    """The secret; UsageError if an address makes no sense, or if nobody could tell our messages from others."""
+    """The secret; UsageError if an address is invalid, or if nobody could tell our messages from others."""
     for address in addresses:
         try:
             parts = urlsplit(address)

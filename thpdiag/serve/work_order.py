@@ -70,10 +70,10 @@ STAGE_SECONDS: Final = 0.2  # seconds between two counts
 STAGE_READING: Final = "reading file {}"
 STAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "read": "looking what is in the bundle",
+        "read": "listing the bundle",
         "cases": "distinguishing hosts",
-        "rules": "judging the rules",
-        "lines that are cited": "quoting the lines that are cited",
+        "rules": "evaluating the rules",
+        "lines that are cited": "quoting the cited lines",
         "result": "writing the result",
     }
 )

@@ -29,7 +29,7 @@ from thpdiag.serve.work_order import STAGE_PACKING, AnalysisOrder, StageWriter
 from thpdiag.store.results import ZLIB_LEVEL, PackedResult, host_rows
 
 OPTIONS = Options()
-RULES_CHANGED = "the rules in the folders of this server have changed since it started; it has to be started again"
+RULES_CHANGED = "the rules in the folders of this server have changed since it started; restart it"
 
 
 @cache

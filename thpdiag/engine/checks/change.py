@@ -71,7 +71,7 @@ def _deltas(check: ChangeCheck, tracks: Sequence[Track]) -> Deltas | CheckResult
     change, names = check.change, check.metrics
     shared = _common(tracks)
     if isinstance(shared, str):
-        text = f"the sources {shared}, so their changes cannot be set against each other"
+        text = f"the sources {shared}, so their changes cannot be compared"
         return unknown_result(check, names, text)
     count = len(as_list(change.of))
     tops, bottoms = shared[:count], shared[count:]
@@ -137,7 +137,7 @@ def _other_words(change: Change, bottom: float | None) -> str:
     if bottom is None:
         return ""
     per = as_list(change.per)
-    return f"; in this time {metric_words(per)}: {format_quantity(bottom, _unit(per[0]))}"
+    return f"; meanwhile, {metric_words(per)}: {format_quantity(bottom, _unit(per[0]))}"
 
 
 def _is_longer(change: Change, tracks: Sequence[Track]) -> bool:

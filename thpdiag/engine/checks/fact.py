@@ -44,7 +44,7 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     exact = [fact for fact in candidates if fact not in open_]
     known_exactly = {_subject(fact) for fact in exact}
     if left := [fact for fact in open_ if _subject(fact) not in known_exactly]:
-        text = ", which rounding leaves open"
+        text = ", which rounding leaves undecided"
         return unknown_result(check, check.fact, lambda: _describe(left[0]) + text, partial=True)
     first = exact[0]
     if all(fact.provenance for fact in candidates) and fact_class(check.fact) != "testimony":
@@ -83,7 +83,7 @@ def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], tracks: Sequence
 
 def _describe(fact: Fact) -> str:
     if fact.name == "kernel.era":
-        return f"a kernel of the family whose page faults do this for a huge page: {fault_policy(str(fact.value))}"
+        return f"a kernel whose page faults for huge pages use: {fault_policy(str(fact.value))}"
     if isinstance(fact.value, Text):  # a sentence by itself
         value = format(fact.value)
     else:

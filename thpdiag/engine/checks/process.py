@@ -120,7 +120,9 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
         return f"{entity_name(best.track.name)} uses {used} of a CPU{_duration_words(best)}"
 
     if (value - best.error > bound) is not (value + best.error + best.unlisted > bound):
-        why = "; it may be more, for the list was cut above it" if best.unlisted else ", which rounding leaves open"
+        why = (
+            "; it may be more, for the list was cut above it" if best.unlisted else ", which rounding leaves undecided"
+        )
         return unknown_result(check, "process_cpu_ratio", lambda: words() + why, class_)
     reach = usual_interval(best.points) if best.points is not None else 0.0
     return CheckResult(

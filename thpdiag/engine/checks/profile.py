@@ -134,12 +134,12 @@ def _need_fewer_lost(source: Profile) -> str:
     few = format_quantity(MANY_LOST, "ratio")
     better = f"a recording that loses at most {few} of its samples (perf record: smaller -F, larger -m)"
     share = format_quantity(lost, "ratio")
-    return f"{better}: {path_name(source.cite.member)} lost {share}, so that what it shows counts as possible only"
+    return f"{better}: {path_name(source.cite.member)} lost {share}, so its evidence is only possible"
 
 
 def _need_symbols(source: Profile) -> str:
     """What would show that the names of the kernel's functions are right."""
-    better = "a list of symbols that is known to be of the recorded kernel (/proc/kallsyms and `uname -r` of that boot)"
+    better = "a symbol list of the recorded kernel (/proc/kallsyms and `uname -r` of that boot)"
     return f"{better}: {path_name(source.cite.member)} has its names from {source.facts['symbols']}"
 
 

@@ -413,7 +413,7 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     if value is YES and not _is_worse_state(best, view):
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
     doubt = doubts[id(best)] if value is YES else ()
-    surer = "two runs of the same job under either setting, with nothing else changed between them" if doubt else ""
+    surer = "two runs of the same job under each setting, with nothing else changed" if doubt else ""
     if value is YES and not doubt and best.metric != "work_rate" and _is_work_open(settings, ratio, view):
         # Where the time of a job is known of one side only, how long it took on the other may say something else.
         surer = "the time that the same job took under both settings"
@@ -467,7 +467,7 @@ def _noise(contrast: Contrast, view: StateView) -> str:
     return (
         ""
         if of_kernel
-        else "what took longer the first time was not the kernel: a first run reads from disk what is in memory later"
+        else "the first run took longer for other reasons than the kernel: it reads from disk what is in memory later"
     )
 
 
@@ -488,7 +488,7 @@ def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tup
     elif worse.kernel is None and worse.warms and _is_first(contrast, view):
         found.append("a first run is slower than later ones regardless of the setting")
     if changes:
-        found.append(f"something else was changed as well: {', '.join(changes)}; which of it helped is open")
+        found.append(f"something else was changed as well: {', '.join(changes)}; which change helped is unknown")
     return tuple(found)
 
 
@@ -631,7 +631,7 @@ def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[st
         if half := [name for name in contrast.half_known if name not in settings]:
             return f"whether {' and '.join(half)} was switched as well is not in the input"
         names = " and ".join(name for name, _, _ in contrast.differences)
-        return f"{names} were switched together; which of them did it is open"
+        return f"{names} were switched together; which of them had the effect is unknown"
     if not _same_load(contrast):
         return "the two stretches have different loads and cannot be compared"
     if not contrast.with_the_switch:
@@ -691,7 +691,7 @@ def _value(view: StateView, setting: str) -> str | None:
 def _hearsay(view: StateView, setting: str) -> str:
     """Why the value of a setting is not sure; nothing if it is."""
     if setting in view.state.labels:
-        return "the setting is known by a heading or the name of a file alone"
+        return "only a heading or a file name states the setting"
     known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
     return (
         "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and it was not measured"

@@ -50,8 +50,8 @@ RESULTS_BESIDE: Final = "results.sqlite in the same folder"  # where triage puts
 _NOTES: Final = (
     (ACCEPTED, "is", "are", "accepted by suppression or baseline"),
     (OVER, "was", "were", "over at the end of the bundle"),
-    (EARLIER, "is", "are", "of a name with a later bundle"),
-    (UNORDERED, "is", "are", "of names with several bundles in an order that is not known"),
+    (EARLIER, "is", "are", "of hosts with a later bundle"),
+    (UNORDERED, "is", "are", "of hosts with several bundles in unknown order"),
 )
 
 
@@ -202,7 +202,7 @@ def describe_analyses(fleet: Fleet, results: str = RESULTS_BESIDE) -> Iterator[t
     for text in [*acceptances[:MAX_ANALYSES], *([f"and {more:,} more"] if more > 0 else [])]:
         yield "Accepted", text
     for at, kind in fleet.store.marks()[-MAX_ANALYSES:]:
-        yield "Befell a run", f"{kind}, {at}"
+        yield "Events of a run", f"{kind}, {at}"
     yield "This page", f"fetches nothing and is complete without its script; its results are in {results}"
 
 

@@ -37,7 +37,7 @@ from thpdiag.bundle.tree import DirectoryEntry, open_regular, walk
 from thpdiag.errors import InputError
 
 MAX_FOLDER_DEPTH: Final = 32  # folders in folders that are looked into; a bundle itself is not
-TOO_DEEP: Final = f"lies in more than {MAX_FOLDER_DEPTH} folders and was not looked into"
+TOO_DEEP: Final = f"lies in more than {MAX_FOLDER_DEPTH} folders and was not read"
 _HARMFUL: Final = re.compile(r"[^A-Za-z0-9._-]|^[.-]+")
 _MAX_NAME_CHARS: Final = 120
 

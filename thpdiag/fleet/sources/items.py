@@ -108,13 +108,13 @@ def find_items(
 def _items_of_name(name: str, label: str, besides: Sequence[Path], pattern: Pattern | None) -> Iterator[BundleItem]:
     shown = public_path(name) if is_address(name) else printable(os.fsencode(name))
     if not name:
-        raise InputError("an empty name names no bundle")
+        raise InputError("an empty name is not a bundle")
     if name == "-" and not os.path.lexists(name):
-        raise InputError("- names no bundle; standard input is read as a list of bundles by --from -")
+        raise InputError("- is not a bundle; --from - reads a list of bundles from standard input")
     if pattern:
         items = pattern.items(label, besides)
         if (first := next(items, None)) is None:
-            raise InputError(f"{shown}: nothing fits this pattern; check the path")
+            raise InputError(f"{shown}: nothing matches this pattern; check the path")
         return chain([first], items)
     try:
         return items_of_address(name, label) if is_address(name) else items_of_path(Path(name), label, besides)

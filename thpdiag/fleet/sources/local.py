@@ -255,18 +255,18 @@ def _items_of_link(path: Path, label: str, scope: Scope, depth: int) -> Iterator
         target = path.resolve(strict=True)
         mode = target.lstat().st_mode
     except (OSError, RuntimeError):  # RuntimeError: a circle, in Python 3.11
-        yield BundleItem(str(path), label, refused="is a link that leads nowhere")
+        yield BundleItem(str(path), label, refused="is a dangling link")
         return
     what = {stat.S_IFREG: "file", stat.S_IFDIR: "folder"}.get(stat.S_IFMT(mode))
     if what and not target.is_relative_to(scope.root):
-        why = f"is a link to a {what} outside of what was named, and not followed"
+        why = f"is a link to a {what} outside the given paths, and not followed"
         yield BundleItem(str(path), label, refused=why)
     elif not stat.S_ISDIR(mode):
         yield _item_of_file(target, label)
     elif scope.finds(target) or target in scope.followed:
         return
     elif path.parent.resolve().is_relative_to(target):
-        yield BundleItem(str(path), label, refused="is a link to a folder that it lies in, and not followed")
+        yield BundleItem(str(path), label, refused="is a link to a parent folder, and not followed")
     else:
         scope.followed.add(target)  # before it is gone into: a circle has an end
         yield from _items_of_folder(target, label, scope, depth + 1)

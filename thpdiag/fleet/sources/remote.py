@@ -84,7 +84,7 @@ def items_of_address(address: str, label: str) -> Iterator[BundleItem]:
     items = _items_of_list(remote, first, label)
     begun = next(items, None)
     if begun is None:
-        raise UnreadError("holds no bundle" if first is None else "is a pattern that nothing fits")
+        raise UnreadError("holds no bundle" if first is None else "is a pattern that matches nothing")
     if begun.refused and begun.place == address:
         raise UnreadError(begun.refused)
     return chain([begun], items)
@@ -293,7 +293,7 @@ def _filesystem_class(scheme: str) -> type[Any]:
     except ValueError as error:
         raise UsageError(f"{scheme}:// is not an address type that fsspec supports") from error
     if not getattr(found, "async_impl", False):
-        raise UsageError(f"{scheme}:// is a kind of address that is not read; copy the bundles here first")
+        raise UsageError(f"{scheme}:// is a kind of address that thpdiag does not read; copy the bundles here first")
     return found
 
 

@@ -28,7 +28,7 @@ kubectl (or oc) describe node: what Kubernetes knows of a host.
 
 Each node is a host. Capacity is what the host has, Allocatable what is left for pods: of that nothing is used. The
 hugepages of a size are those that were reserved (hugetlbfs); of two sizes /proc/meminfo would count one, so then
-neither is taken. A condition (MemoryPressure) is the kubelet's own judgement, by thresholds that stand elsewhere.
+neither is taken. A condition (MemoryPressure) is the kubelet's own judgment, by thresholds that stand elsewhere.
 Varies: blanks before the rows. Source: kubectl pkg/describe/describe.go (describeNode), 1.10 to 1.31.
 
 esxtop -b: what the host of virtual machines, VMware ESXi, gives to each of them, as CSV.

@@ -73,7 +73,7 @@ def _map(columns: Sequence[str], levels: dict[int, str], colours: Sequence[str],
         f'<path class="{look}{level}" stroke="{colours[level - 1]}" d="{"".join(moves)}"/>'
         for level, moves in sorted(paths.items())
     )
-    densest = f"; drawn is the densest cell of each {20 * merged} ms" if merged > 1 else ""
+    densest = f"; each cell shows the maximum of {20 * merged} ms" if merged > 1 else ""
     return Markup(
         '<p class="small" id="{name}">{title} in 20 ms{densest}</p>\n'
         '<svg width="100%" height="{height}" role="img" aria-labelledby="{name}">'
@@ -108,14 +108,14 @@ def is_sparse(profile: Profile) -> bool:
 
 
 def _caption(seconds: float, *, few: bool) -> str:
-    column = "a second" if seconds == 1 else f"{seconds} seconds, one on top of the other"
+    column = "a second" if seconds == 1 else f"{seconds} seconds, superimposed"
     told = (
         f"Left to right: the recording, each column {column}; bottom to top: the parts of a second. "
         "Stronger color: more samples, so more busy CPUs; empty: none. "
     )
     if few:
-        return told + "So few samples show when something ran, but no pattern within the seconds."
+        return told + "There are too few samples to show a pattern within the seconds."
     return told + (
-        "A row across means that something comes back every second, a full column that all of a second was busy, "
-        "a gap that nothing ran or that samples were lost."
+        "A horizontal row is something that repeats every second, a full column a second that was busy throughout, a "
+        "gap a time when nothing ran or samples were lost."
     )

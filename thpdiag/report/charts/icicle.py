@@ -212,7 +212,7 @@ def icicle(profile: Profile, name: str, most: int) -> Markup:
             f"({percent(tree.folded)} of the samples)."
         )
     if tree.deep:
-        caption += f" Stacks of more than {DEEPEST} functions are cut there."
+        caption += f" Stacks of more than {DEEPEST} functions are cut at that depth."
     return Markup(
         '<figure class="icicle" tabindex="0" aria-labelledby="{name}" data-share="{share}">'
         '<figcaption><span id="{name}">Call graph</span>{part}: {keys}</figcaption>\n'

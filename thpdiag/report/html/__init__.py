@@ -63,6 +63,10 @@ SCRIPTS = (
     "panels.js",
     "icicle.js",
 )  # each finds what it needs in those before
+_START = """const waits = document.documentElement.classList.contains("opening");
+if (waits) addEventListener("opened", start, { once: true });
+else start();
+"""
 MAX_FOLDERS = 20  # of a path that are shown as such
 _FIRST_FRAMES = 500  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
 _FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
@@ -89,7 +93,7 @@ def from_page(page: str) -> dict[str, Any]:
     found = re.search(f"({re.escape(_BEGIN)}|{re.escape(_PLAIN)})", page)
     data, ended, _ = page[found.end() :].partition(_END) if found else ("", "", "")
     if not found or not ended:
-        raise InputError("this page carries no thpdiag result")
+        raise InputError("this page contains no thpdiag result")
     try:
         document = json.loads(data if found[1] == _PLAIN else _decompress(data))
     except (ValueError, binascii.Error, zlib.error) as error:
@@ -121,7 +125,9 @@ def opening() -> str:
 
 @cache
 def script() -> str:
-    return join_scripts(files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in SCRIPTS)
+    """The script of the page; it runs once the page is painted and whole (opening.js)."""
+    parts = [files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in SCRIPTS]
+    return join_scripts(["function start() {\n", *parts, "}\n", _START])
 
 
 def join_scripts(parts: Iterable[str]) -> str:

@@ -102,7 +102,7 @@ def mint_token(label: str, scopes: frozenset[Scope], now: float, expires: float 
     if not scopes:
         raise UsageError(f"a token needs a scope: {', '.join(Scope)}")
     if expires is not None and not expires > now:
-        raise UsageError("a token that has expired already would be of no use")
+        raise UsageError("a token that has already expired is useless")
     prefix = secrets.token_hex(8)
     secret = f"{TOKEN_MARK}{prefix}_{secrets.token_hex(32)}"
     return secret, TokenRow(prefix, _digest(secret), label.strip(), scopes, now, expires, None)

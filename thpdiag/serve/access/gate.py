@@ -174,12 +174,12 @@ def check_shape(scope: Request) -> None:
     if len(path) + len(scope["query_string"]) > MAX_TARGET_BYTES:
         raise RefusedError(414, "this address is too long")
     if is_deceptive_path(path):
-        raise RefusedError(400, "this path is not written plainly")
+        raise RefusedError(400, "this path is not in normal form")
     headers = Headers(scope=scope)
     if "host" not in headers or any(len(headers.getlist(name)) > 1 for name in SINGLE_HEADERS):
         raise RefusedError(400, "a header is missing or comes twice")
     if any(name in headers for name in OVERRIDE_HEADERS):
-        raise RefusedError(400, "the method and the address of a request are those of its first line")
+        raise RefusedError(400, "a header must not override the method or address of the request")
 
 
 def is_deceptive_path(path: bytes) -> bool:
@@ -270,7 +270,7 @@ class Gate:
                 check_shape(scope)
                 scope.setdefault("state", {})["principal"] = await self._admit(scope)
             except (StoreError, StoreBusyError, StoreFullError) as error:
-                LOG.warning("a request cannot be looked at: %s", error)
+                LOG.warning("a request cannot be checked: %s", error)
                 unready = RefusedError(503, self.problem() or "the storage cannot be used at the moment", RETRY)
                 await send_refusal(unready, scope, receive, send)
                 return
@@ -286,9 +286,9 @@ class Gate:
         if rule is None:
             if others := ", ".join(self.routes.methods(path)):
                 raise RefusedError(405, f"this takes {others}", {"Allow": others})
-            raise RefusedError(404, "there is nothing here")
+            raise RefusedError(404, "there is nothing at this address")
         if "x-http-method-override" in headers and not (method == "POST" and rule.streams):
-            raise RefusedError(400, "the method of a request is that of its first line")
+            raise RefusedError(400, "a header must not override the method of the request")
         who = NOBODY
         if words := self.problem():
             if rule.scopes or method not in SAFE_METHODS:
@@ -335,7 +335,7 @@ class Gate:
         if not users:
             return NOBODY
         if len(users) != 1 or not is_in_networks(peer, self.access.proxies):
-            raise RefusedError(403, "the name of a user is taken from a trusted proxy only")
+            raise RefusedError(403, "only a trusted proxy may name the user")
         if not users[0]:
             return NOBODY
         scopes = LOCAL.scopes if users[0] in self.access.admins else self.access.user_scopes
@@ -363,7 +363,7 @@ class Gate:
             return
         presented = credentials.presented_csrf_token(headers, scope["query_string"])
         if not credentials.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
-            raise RefusedError(403, "this page is too old or not ours: load it again")
+            raise RefusedError(403, "this page is too old or from another server: load it again")
 
     def _ask_for_login(self, scope: Request, headers: Headers) -> None:
         """Somebody with a browser is shown where to begin a session, and goes on from there."""

@@ -109,7 +109,7 @@ def check_oidc(issuer: str, client: str, secret_file: Path | None) -> str:
         return ""
     try:
         if secret_file.stat().st_mode & 0o077:
-            raise UsageError(f"{secret_file}: others than its owner can read it")
+            raise UsageError(f"{secret_file}: other users than its owner can read it")
         return secret_file.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{secret_file}: cannot be read as the secret of OpenID Connect") from error
@@ -142,10 +142,10 @@ def fetch_json(address: str, form: Mapping[str, str] | None = None, headers: Map
         with opener.open(request, timeout=TIMEOUT_SECONDS) as answer:
             content = answer.read(MAX_ANSWER_BYTES + 1)
         if len(content) > MAX_ANSWER_BYTES:
-            raise SignInError("the provider answers too much")
+            raise SignInError("the provider's answer is too long")
         return json.loads(content)
     except (URLError, OSError, HTTPException, ValueError, RecursionError) as error:
-        raise SignInError(f"the provider does not answer as it should ({type(error).__name__}: {error})") from error
+        raise SignInError(f"the provider does not answer correctly ({type(error).__name__}: {error})") from error
 
 
 class OidcClient:
@@ -233,7 +233,7 @@ class OidcClient:
                 if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and "azp" not in claims:
                     raise SignInError("the ID token is for several clients and does not say which asked for it")
                 return claims
-        raise SignInError(f"the ID token does not count ({type(failure).__name__}: {failure})") from failure
+        raise SignInError(f"the ID token is not valid ({type(failure).__name__}: {failure})") from failure
 
     def _user(self, claims: Mapping[str, Any]) -> User:
         settings, sub = self.settings, str(claims["sub"])

@@ -138,29 +138,29 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
 REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     400: (
         "BadRequest",
-        "The request makes no sense: a parameter is unknown, comes twice or has another form, or a path is not written "
-        "plainly.",
+        "The request is invalid: a parameter is unknown, comes twice or has another form, or a path is not in normal "
+        "form.",
     ),
     401: ("Unauthorized", "A token is needed, or this one is not valid."),
     403: ("Forbidden", "The token has another scope, or the request was sent by a page of another site."),
     404: ("NotFound", "There is nothing here, or nothing for this token."),
     405: ("OtherMethod", "No such method here."),
-    408: ("TooSlow", "Too few bytes came for too long."),
+    408: ("TooSlow", "Too little data arrived for too long."),
     409: (
         "Conflict",
         "The upload is at another byte (see `Upload-Offset`), or is finished; or files of the case are missing.",
     ),
     410: ("Gone", "No such upload, or it has expired, or it belongs to someone else."),
     412: ("OtherVersion", "`Tus-Resumable: 1.0.0` is missing."),
-    413: ("TooLarge", "More bytes than are taken."),
+    413: ("TooLarge", "More bytes than the server accepts."),
     414: ("TooLongAddress", "The address is too long."),
-    415: ("OtherType", "The bytes are not of the type that is taken."),
+    415: ("OtherType", "The content type is not accepted."),
     421: ("OtherName", "The server does not accept this host name."),
     422: ("NothingToCompare", "The cases have no host in common."),
     423: ("Busy", "Another request is writing to this upload."),
     431: ("TooLongHeaders", "The headers are too large."),
     503: ("Unavailable", "The storage cannot be used at the moment."),
-    507: ("Full", "The disk or the quota has no room, or the sender has as much as one may have."),
+    507: ("Full", "The disk or the quota has no room, or the sender has reached its limits."),
 }
 KINDS_OF_PATHS: Final = (
     ("/api/v1/bundles", "upload"), ("/files", "upload"), ("/api/v1/jobs", "job"), ("/api/v1/cases", "case"),
@@ -184,7 +184,7 @@ HEADERS: Final[Mapping[str, Schema]] = {
         ("Tus-Resumable", "Version of tus.", {**TEXT, "const": TUS_VERSION}),
         ("Tus-Version", "Versions.", TEXT),
         ("Tus-Extension", "Extensions.", TEXT),
-        ("Tus-Max-Size", "Bytes that an upload may have.", COUNT),
+        ("Tus-Max-Size", "The maximum size of an upload.", COUNT),
         ("Upload-Offset", "Bytes that have come and would outlive a crash.", COUNT),
         ("Upload-Expires", "When it is given up if no byte comes: a date of RFC 9110.", TEXT),
         ("Upload-Length", "Bytes that were announced.", COUNT),
@@ -293,7 +293,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         "askUpload", "Supported tus features", {204: answer("As of /files.", "Tus-Resumable")},
     ),
     ("HEAD", "/files/{id}"): operation(
-        "findUpload", "How far an upload is",
+        "findUpload", "The offset of an upload",
         {200: answer("The offset, and the job of a complete upload.", *_PROGRESS, "Upload-Length", "Upload-Metadata")},
         507,
     ),
@@ -303,7 +303,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         body=_bytes_of(TUS_CONTENT_TYPE, required=True),
     ),
     ("DELETE", "/files/{id}"): operation(
-        "endUpload", "Give an upload up", {204: answer("Its bytes are removed.", "Tus-Resumable")}, 409,
+        "endUpload", "Cancel an upload", {204: answer("Its bytes are removed.", "Tus-Resumable")}, 409,
     ),
     ("POST", "/files/{id}"): operation(
         "sendUploadByPost",
@@ -332,11 +332,11 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "was deleted.",
                 "X-Accel-Buffering",
             ) | {"content": {"text/event-stream": {}}},
-            204: answer("The last event was heard already (`Last-Event-ID: end`)."),
+            204: answer("The last event was already received (`Last-Event-ID: end`)."),
         },
         parameters=(
             parameter(
-                "Last-Event-ID", "header", "Id of the last event that was heard.", {**TEXT, "pattern": "^[a-z]{1,8}$"},
+                "Last-Event-ID", "header", "ID of the last event received.", {**TEXT, "pattern": "^[a-z]{1,8}$"},
             ),
         ),
     ),
@@ -346,7 +346,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         parameters=tuple(
             parameter(name, "query", description, schema)
             for name, description, schema in (
-                ("q", "Beginnings of words of findings, hosts, notes or tickets; all of them.", SEARCHED),
+                ("q", "Prefixes of words in findings, hosts, notes or tickets; all must match.", SEARCHED),
                 ("state", "Of the work on it.", {**TEXT, "enum": list(STATES)}),
                 ("assignee", "Who works on it.", SEARCHED),
                 ("host", "A part of the name of a host; capitals do not count.", SEARCHED),
@@ -370,7 +370,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("POST", "/api/v1/cases"): operation(
-        "judgeTogether", "Have uploads judged as one case",
+        "judgeTogether", "Analyze uploads together as one case",
         {201: answer("The files are stored, and their analysis is queued.", "Location", **{_JSON: refer("Together")})},
         404, 408, 409, 410, 413, 507, tag="uploads",
         body={
@@ -395,10 +395,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {204: answer("Deleted.")},
     ),
     ("PUT", "/api/v1/cases/{id}/kept"): operation(
-        "keepCase", "Have retention spare a case and its bundle", {204: answer("It stays.")},
+        "keepCase", "Keep a case and its bundle beyond their retention time", {204: answer("It stays.")},
     ),
     ("DELETE", "/api/v1/cases/{id}/kept"): operation(
-        "releaseCase", "Have retention treat a case as any other",
+        "releaseCase", "Let a case expire again",
         {204: answer("It is deleted when it expires.")},
     ),
     ("GET", "/api/v1/cases/{id}/{report}"): operation(

@@ -26,7 +26,7 @@ from thpdiag.serve.storage.cases import Case
 from thpdiag.serve.storage.jobs import Job
 
 LOG: Final = logging.getLogger(__name__)
-NOTHING_HERE: Final = "there is nothing here"
+NOTHING_HERE: Final = "there is nothing at this address"
 JOBS_PATH: Final = "/api/v1/jobs"
 CASES_PATH: Final = "/api/v1/cases"
 GATES: Final = (*SEVERITIES, NEVER)
@@ -64,7 +64,7 @@ def query_of(request: Request, *names: str) -> dict[str, str]:
     """The query, each name once and none but these: what is not understood must not seem to have been heeded."""
     pairs = [(name, value) for name, value in request.query_params.multi_items() if name != CSRF_FIELD]
     if any(name not in names for name, _ in pairs):
-        known = f"known are {', '.join(names)}" if names else "none is known here"
+        known = f"known are {', '.join(names)}" if names else "this address takes none"
         raise RefusedError(400, f"a parameter of the query is unknown; {known}")
     if len(dict(pairs)) < len(pairs):
         raise RefusedError(400, "a parameter of the query comes twice")

@@ -43,7 +43,7 @@ READ_LIMITS: Final = Bounds(cpu_seconds=20.0, wall_seconds=40.0, line=16 * 1024)
 NO_TEXT: Final = "binary file; no lines to show"
 NOT_THERE: Final = "no file of this name was found in the bundle"
 FILE_ENDED: Final = "the file ends before this line"
-UNREADABLE: Final = "the bundle could not be read so far: {}"
+UNREADABLE: Final = "the bundle could not be read up to this line: {}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ MAX_READERS: Final = 2  # children; each may take a core and half a gigabyte
 MAX_WAITING: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
 WAIT_SECONDS: Final = 20.0  # that a request waits for its turn
 NOT_CITED: Final = "The result of this case does not mention this file."
-IN_USE: Final = "Others are reading bundles. Try again in a moment."
+IN_USE: Final = "Other requests are reading bundles. Try again in a moment."
 BUNDLE_GONE: Final = "The bundle has expired. This is the excerpt in the result."
 _READERS: Final = BoundedSemaphore(MAX_READERS)
 _WAITING: Final = BoundedSemaphore(MAX_WAITING)

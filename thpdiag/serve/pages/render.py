@@ -123,7 +123,7 @@ async def get_static_file(request: Request, _server: Server) -> Response:
     name = request.path_params["name"]
     body = dict(_static_files().values()).get(name)
     if body is None:
-        return PlainTextResponse("there is nothing here", 404)
+        return PlainTextResponse("there is nothing at this address", 404)
     return Response(body, media_type=STATIC_TYPES[name.rpartition(".")[2]], headers=dict(STATIC_HEADERS))
 
 

@@ -143,12 +143,12 @@ def _user_of_callback(request: Request, server: Server) -> tuple[User, str]:
     sealed = credentials.flow_cookie(request.headers, over_tls=server.access.over_tls)
     told = credentials.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
     if server.oidc is None or told is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
-        raise SignInError("no sign-in was begun with this browser, or it is too long ago")
+        raise SignInError("no sign-in was started with this browser, or it was too long ago")
     flow = Flow(**json.loads(told))
     code, state, issuer = (query.get(name, "") for name in ("code", "state", "iss"))
     user = server.oidc.finish(flow, state, code, _callback(request, server), issuer)
     if not user.scopes:
-        raise SignInError(f"the user {user.subject} may do nothing here")
+        raise SignInError(f"the user {user.subject} has no permissions here")
     return user, flow.onward
 
 
@@ -197,7 +197,7 @@ MAX_LIFE_DAYS: Final = 3_650
 MAX_NAME_CHARS: Final = 100
 PREFIX_SHAPE: Final = re.compile(r"[0-9a-f]{16}", re.ASCII)
 SCOPE_DESCRIPTIONS: Final = {
-    Scope.UPLOAD: "send bundles and see what comes of the own ones: for CI and for a customer's shell",
+    Scope.UPLOAD: "send bundles and see the results of your own: for CI and for a customer's shell",
     Scope.READ: "see all cases",
     Scope.WORK: "the same, and ask the customer, write notes, share cases, analyze them again",
     Scope.ADMIN: "everything: delete and keep cases, make and revoke tokens",

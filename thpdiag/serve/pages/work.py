@@ -145,13 +145,13 @@ def _sending(address: str, until: float, *, script: bool) -> str:
             "How to send it",
             f"    curl -fT {file} {quote(f'{address}/')}",
             f"or open {address} in a browser. The address takes",
-            f"files for this case only, until {day:%Y-%m-%d %H:%M} UTC; keep it to yourself.",
+            f"files for this case only, until {day:%Y-%m-%d %H:%M} UTC; do not share it.",
             "",
         )
     )
 
 
-LINK_ENDED: Final = "This address is not valid, or not any longer. Ask the person who sent it to you for a new one."
+LINK_ENDED: Final = "This address is not valid, or has expired. Ask the person who sent it to you for a new one."
 
 
 def customer_page(request: Request, server: Server, link: Link) -> Response:
@@ -172,7 +172,7 @@ MAX_SHARE_DAYS: Final = 365
 MAX_CHANGED: Final = 200  # cases that are listed
 BLOCK_BYTES: Final = 1 << 20
 STATE_WORDS: Final = {"new": "new", "waiting": "waiting for customer", "solved": "solved"}
-FILES_GONE: Final = "Files of this case are no longer stored: their time was over."
+FILES_GONE: Final = "Files of this case are no longer stored: they expired."
 NO_FILE: Final = "There is no such file of this case, or it is no longer stored."
 
 
@@ -254,7 +254,7 @@ def set_work(request: Request, server: Server) -> Response:
     case = find_case(request, server)
     state, assignee, ticket = (form_field(request, name).strip() for name in ("state", "assignee", "ticket"))
     if state not in STATES:
-        raise _mistake(case, "The state of a case is one of those of the list.")
+        raise _mistake(case, "The state of a case must be one of the list.")
     if len(assignee) > MAX_NAME_CHARS or (assignee and not assignee.isprintable()):
         raise _mistake(case, f"The owner of a case is a name of at most {MAX_NAME_CHARS} characters.")
     if not is_web_address(ticket):

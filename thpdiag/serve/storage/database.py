@@ -438,7 +438,7 @@ def parse_database_url(database: str) -> URL:
     try:
         url = make_url(database)
     except (ArgumentError, ValueError) as error:
-        raise UsageError("the address of the database makes no sense; postgresql+psycopg://USER@HOST/NAME") from error
+        raise UsageError("the address of the database is invalid; postgresql+psycopg://USER@HOST/NAME") from error
     if url.drivername in ("postgresql", "postgresql+psycopg"):
         return url.set(drivername="postgresql+psycopg")
     raise UsageError("a database other than the file in the data folder is at postgresql+psycopg://USER@HOST/NAME")

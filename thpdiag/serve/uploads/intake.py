@@ -155,14 +155,14 @@ class PacedReceiver:
         """The next message; RefusedError if it takes too long, or if those before it brought too little."""
         if self._waited >= self._pace.stretch:
             if self._came < self._pace.rate * self._waited:
-                raise RefusedError(408, f"fewer than {self._pace.rate:g} bytes a second came")
+                raise RefusedError(408, f"fewer than {self._pace.rate:g} bytes per second arrived")
             self._waited, self._came = 0.0, 0
         began = self._pace.clock()
         try:
             async with asyncio.timeout(self._pace.idle):
                 message = await self._receive()
         except TimeoutError:
-            raise RefusedError(408, f"no byte came for {self._pace.idle:g} seconds") from None
+            raise RefusedError(408, f"no data arrived for {self._pace.idle:g} seconds") from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         self._waited += self._pace.clock() - began

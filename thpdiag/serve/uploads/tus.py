@@ -51,7 +51,7 @@ async def tus_options(_request: Request, server: Server) -> Response:
 
 async def create_upload(request: Request, server: Server) -> Response:
     if length_header(request, "content-length") or "transfer-encoding" in request.headers:
-        raise RefusedError(400, "create an upload without bytes; send them with PATCH")
+        raise RefusedError(400, "create an upload without content; send the content with PATCH")
     size = length_header(request, "upload-length")
     if size is None:
         raise RefusedError(400, "Upload-Length is missing: how many bytes will come")

@@ -250,7 +250,7 @@ def case_of_link(request: Request, server: Server) -> str:
     """The id of the case that a link takes files for; who sends them is the link from now on."""
     link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK)
     if link is None:
-        raise RefusedError(404, "this address is not valid, or not any longer")
+        raise RefusedError(404, "this address is not valid, or has expired")
     request.state.principal = Principal(link.key, Way.LINK, frozenset())
     return link.case
 

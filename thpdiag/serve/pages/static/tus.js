@@ -115,19 +115,19 @@ function judge(request) {
   const status = request.status;
   if (status >= 200 && status < 300) return;
   if (status === 404 || status === 410) throw new Gone();
-  if (status === 423) throw new Broken("The server is still busy with what came before");
+  if (status === 423) throw new Broken("The server is still busy with earlier data");
   if (status === 429) throw new Broken("The server asks to wait");
   if ([408, 409, 425].includes(status)) throw new Broken("The connection broke");
-  if (status >= 500 && ![501, 505, 507].includes(status)) throw new Broken("The server cannot take it at the moment");
+  if (status >= 500 && ![501, 505, 507].includes(status)) throw new Broken("The server cannot accept it at the moment");
   const told = refusal(request);
-  const said = told ? `The server says: ${told}.` : "";
+  const said = told ? `The server reports: ${told}.` : "";
   const words = {
     401: "You are signed out. Sign in again, then choose the same file: the upload resumes.",
-    403: `You may not upload here. ${said}`,
+    403: `You are not allowed to upload here. ${said}`,
     413: `The file is too large for this server. ${said}`,
-    507: `The server has no room for this file. Ask whoever runs it to make some, then try again. ${said}`,
+    507: `The server has no room for this file. Ask its administrator to free some, then try again. ${said}`,
   };
-  throw new Ended((words[status] ?? `The server does not take this file. ${said || `It answered ${status}.`}`).trim());
+  throw new Ended((words[status] ?? `The server does not accept this file. ${said || `It answered ${status}.`}`).trim());
 }
 
 // Has the server forget an upload, which it does not while it still waits for bytes of a request that was broken off.
@@ -210,7 +210,7 @@ class Transfer {
         if (this.state !== "sending") return; // somebody paused or cancelled it, which broke the request
         if (error instanceof Gone && (beginnings += 1) <= BEGINNINGS) this.forget();
         else if (error instanceof Broken) await this.pauseFor(failures = this.offset > before ? 1 : failures + 1, error.message);
-        else this.become("failed", error instanceof Gone ? "The server does not keep what is sent." : error.message);
+        else this.become("failed", error instanceof Gone ? "The server does not store what is sent." : error.message);
       }
     }
   }
@@ -270,7 +270,7 @@ class Transfer {
 
   at(answer) {
     const told = Number(answer.getResponseHeader("Upload-Offset") ?? 0); // a new upload is at its begin
-    if (!(told >= 0 && told <= this.file.size)) throw new Ended("The server answers for another file.");
+    if (!(told >= 0 && told <= this.file.size)) throw new Ended("The server's answer is about another file.");
     this.flying = 0;
     this.offset = told;
     this.known = true;

@@ -78,7 +78,7 @@ class Row {
     this.part("progress").hidden = !["sending", "retrying", "paused"].includes(state);
     if (this.outcome?.page) {
       this.part(".open").href = this.outcome.page;
-      this.part(".open").textContent = state === "found" ? "See what was found" : state === "refused" ? "See why" : "Watch";
+      this.part(".open").textContent = state === "found" ? "Open the diagnosis" : state === "refused" ? "See why" : "Watch";
       this.part(".open").setAttribute("aria-label", `${this.part(".open").textContent}: ${this.name}`);
     }
     if (state !== "waiting") this.list.say(`${this.name}: ${this.words()}`);
@@ -99,7 +99,7 @@ class Row {
     if (this.outcome) return this.outcome.words;
     const { state, words, file, sent, rate, resumed } = this.transfer;
     const far = `${bytes(sent)} of ${bytes(file.size)}, ${percent(this.transfer)}`;
-    if (state === "waiting") return "Waits for its turn.";
+    if (state === "waiting") return "Waiting.";
     if (state === "paused") return `Paused at ${far}.`;
     if (state === "retrying") return `${words} (${far})`;
     if (state === "failed") return words;
@@ -312,7 +312,7 @@ class Group {
       } catch (error) {
         if (error instanceof Gone) throw new Ended("The server no longer has all of these files. Send them again.");
         if (!(error instanceof Broken)) throw error;
-        this.rows.forEach((row) => row.tell("retrying", `${error.message}. It is asked again.`));
+        this.rows.forEach((row) => row.tell("retrying", `${error.message}. Retrying.`));
         await new Promise((resolve) => setTimeout(resolve, Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** failures)));
       }
     }
