@@ -75,7 +75,7 @@ def test_work_on_a_case(tmp_path: Path, new_context: NewContext, script: bool) -
             expect(stranger.locator("h1")).to_contain_text("Page faults compact memory")
             whole.hands.now += 2 * DAY
             stranger.goto(address)
-            expect(stranger.locator("main")).to_contain_text("not valid, or not any longer")
+            expect(stranger.locator("main")).to_contain_text("not valid, or has expired")
             page.goto(f"{url}/cases/{key}")
             page.click("text=Analyze again with today's rules")
             new = whole.done(whole.claimed(), whole.storage.cases.document(whole.completed(AFTER)) or {})

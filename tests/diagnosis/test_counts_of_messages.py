@@ -25,7 +25,7 @@ MESSAGES = {
     "a task did not run for a long time": r"blocked for more than",
     "a CPU held up read-copy-update": r"rcu.*(?:stall|expedited)",
     "the kernel could not get contiguous memory": r"page allocation failure",
-    "the kernel met an error of its own": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
+    "the kernel hit an error in its own code": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
 }
 FUNCTION = re.compile(r"\b([a-zA-Z_][\w.]*)\+0x[0-9a-f]+/0x")
 
@@ -114,7 +114,7 @@ def test_work_that_is_not_begun_is_told_with_what_keeps_the_worker() -> None:
         "    pending: vmstat_shepherd",
     )
     [note] = notes("".join(f"[  483.616000] {line}\n" for line in lines))
-    assert note.endswith("work of the kernel was not begun for a long time (in mlx5_health_poll_work)")
+    assert note.endswith("kernel work did not start for a long time (in mlx5_health_poll_work)")
 
 
 def test_what_a_finding_explains_is_no_loose_end() -> None:
@@ -147,7 +147,7 @@ HEADLINES = {
     "the kernel could not get contiguous memory": r": page allocation failure[.:] order",
     "an allocation took long": r"page allocation stalls",
     "the out-of-memory killer ran": r"invoked oom-killer",
-    "the kernel met an error of its own": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
+    "the kernel hit an error in its own code": r"(?:BUG: (?:unable to|kernel NULL)|kernel BUG at|Oops\b)",
 }
 
 

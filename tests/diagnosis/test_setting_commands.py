@@ -135,7 +135,7 @@ def test_tuned_is_part_of_the_step_that_it_would_take_back() -> None:
     """On RHEL 6 its profiles write `enabled`; who stops at the step before must know that this one belongs to it."""
     host = HostView("el6.2", settings=SETTINGS)
     step = advice(["thp-never", "tuned-profile"], "compaction-lock-convoy", host)[1]
-    assert step["reason"].startswith("Belongs to the step that changes enabled")
+    assert step["reason"].startswith("Needed with the step that changes enabled")
     alone = advice(["tuned-profile"], "setting-overridden", host)[0]
     assert alone["reason"].startswith("On this release")
 

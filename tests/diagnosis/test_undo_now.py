@@ -83,7 +83,7 @@ def test_what_is_over_is_not_tried_again() -> None:
     assert "if it comes back" not in page["present"]
     assert "Undo (only after that)" in page["past"]  # by itself it would bring the trouble back
     assert "Undo (only" not in page["present"]
-    assert "this is for when it comes back" in page["past"].partition(">What to do<")[2]
+    assert "these steps are for when it returns" in page["past"].partition(">What to do<")[2]
     assert "for when it comes back" not in page["present"]
     assert "Do now<" in page["present"]
 
