@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def told(what: str, size: int, bar: int) -> bool:
-    print(f"{what}: {size / 1000:.0f} KB (bar {bar / 1000:.0f} KB)")
+    print(f"{what}: {size / 1000:.2f} KB (bar {bar / 1000:.0f} KB)")
     return size > bar
 
 
@@ -120,7 +120,8 @@ def painting(page: str, pairs: int) -> bool:
     """Whether the first paint comes too late, in a fresh context each time."""
     from playwright.sync_api import sync_playwright
 
-    program = os.environ.get("THPDIAG_CHROMIUM") or shutil.which("chromium")
+    names = ("chromium-headless-shell", "chromium")
+    program = os.environ.get("THPDIAG_CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
     empty = f"<!DOCTYPE html><title>empty</title><p>.</p><!--{'x' * (len(page.encode()) - 60)}-->"
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
