@@ -745,13 +745,15 @@ def _with_own(of: Sequence[Split], rows: Sequence[OverheadRow], kernel: set[str]
         taken = Split()
         for path in split:
             function = shown.comm, normalise(path.names[0])
-            alone = path.share if not path.calls else 0.0
-            if path.calls and (share_ := own.get(function, 0.0)) > 0:
-                whole = fsum(sums[function]) <= share_ + len(sums[function]) * ROUNDING
-                alone = path.share if whole else min(share_, path.share) if len(sums[function]) == 1 else 0.0
+            alone = 0.0 if path.calls else path.share
+            if (share_ := own.get(function, 0.0)) > 0:
+                if fsum(sums[function]) <= share_ + len(sums[function]) * ROUNDING:
+                    alone = path.share
+                elif len(sums[function]) == 1:
+                    alone = min(share_, path.share)
             taken.append(path._replace(share=alone, calls=False))
             if _in_kernel(path.names, kernel):
-                taken.append(path._replace(share=path.share - alone))
+                taken.append(path._replace(share=path.share - alone, calls=True))
         apart.append([path for path in taken if path.share > ROUNDING])
     return tuple(apart)
 
