@@ -113,7 +113,7 @@ def measure(name: str, folder: Path, database: str | None, count: int, times: in
             took = []
             for _ in range(times):
                 began = time.perf_counter()
-                cases, count = storage.cases.page(question, limit=51), storage.cases.size(question)
+                cases, count = storage.cases.first_page(question, limit=51)
                 took.append(1000 * (time.perf_counter() - began))
             middle = statistics.median(took)
             fit = f"{count.number:,}{'+' if count.more else ''}"

@@ -146,7 +146,7 @@ def test_everything_works_without_script(site: Site, new_context: NewContext) ->
     expect(page.frame_locator("iframe").locator(".verdict").first).to_contain_text("fixed")
     page.click("#before a")
     page.click("button:has-text('Keep')")
-    expect(page.locator("main .line")).to_contain_text("yes: retention spares it")
+    expect(page.locator("main .line")).to_contain_text("yes: the case and its files do not expire")
     page.click("button:has-text('Delete')")
     page.click("button:has-text('Delete it')")
     expect(page).to_have_url(f"{site.url}/cases")

@@ -184,13 +184,14 @@ V2 = ("ALTER TABLE {case} DROP COLUMN thread", "ALTER TABLE {case} DROP COLUMN s
       "UPDATE thpdiag_serve SET version = 2")  # fmt: skip
 
 
-def test_a_database_of_version_2_is_brought_up(opened: Opened) -> None:
-    """Cases that were there are cases of their own; what is new works on them."""
+def test_an_earlier_database_is_brought_up(opened: Opened) -> None:
+    """Cases that were there are cases of their own; what is new works on them. Words have the index of today alone."""
     storage = opened()
     first = judged(storage, 1)
     with write_transaction(storage.engine) as connection:
-        for index in ("case_by_thread", "case_by_version"):
+        for index in ("case_by_thread", "case_by_version", "word_by_case"):
             connection.exec_driver_sql(f"DROP INDEX {index}")
+        connection.exec_driver_sql("CREATE INDEX word_by_thread ON word (thread, source)")
         connection.exec_driver_sql("DROP TABLE part")
         for statement in V2:
             connection.exec_driver_sql(statement.format(case='"case"'))
@@ -198,6 +199,7 @@ def test_a_database_of_version_2_is_brought_up(opened: Opened) -> None:
     again = opened()
 
     assert "part" in inspect(again.engine).get_table_names()
+    assert [index["name"] for index in inspect(again.engine).get_indexes("word")] == ["word_by_case"]
     known = again.cases.find(first)
     assert known is not None
     assert (known.thread, known.superseded) == (known.number, False)

@@ -221,6 +221,27 @@ def test_a_comparison_of_other_things_says_so(whole: Whole) -> None:
     assert whole.ask("GET", f"/cases/{one}/comparison").status == 404
 
 
+def test_hosts_without_a_name_are_not_one_host(whole: Whole) -> None:
+    """A case lists others of its host by name; where the input names no host there are none."""
+    for name, others in (("web1", True), ("host", False)):
+        document = saved()
+        document["host"]["name"] = document["case"] = name
+        made(whole, 2 * others, document)
+        page = words(text(whole, f"/cases/{made(whole, 2 * others + 1, document)}"))
+        assert ("Other cases of this host" in page) is others
+
+
+def test_a_case_says_when_it_expires(whole: Whole) -> None:
+    """The files go before it; what is kept does not expire."""
+    key = whole.completed(BEFORE)
+    assert "Expires 2027-07-14, its files 2027-01-29" in words(text(whole, f"/cases/{key}"))
+    whole.hands.now = BEGIN + 15 * DAY
+    whole.storage.retention.prune(whole.server.terms)
+    assert "Expires 2027-07-14 " in words(text(whole, f"/cases/{key}"))
+    whole.storage.cases.set_kept(key, kept=True)
+    assert "do not expire" in words(text(whole, f"/cases/{key}"))
+
+
 def test_cited_lines_are_shown_with_those_around(whole: Whole) -> None:
     """Every place that the case page names leads to its line, which says what finding cites it."""
     key = whole.completed(STORM)

@@ -82,10 +82,13 @@ def list_cases(request: Request, server: Server) -> Response:
     if limit is not None and not 1 <= limit <= MAX_CASES:
         raise RefusedError(400, f"limit is a number from 1 to {MAX_CASES}")
     limit = CASES_PER_PAGE if limit is None else limit
-    cases = server.storage.cases.page(question, below, limit + 1)
+    stored = server.storage.cases
+    if below is None:
+        cases, total = stored.first_page(question, limit + 1)
+    else:
+        cases, total = stored.page(question, below, limit + 1), stored.size(question)
     shown = cases[:limit]
     further = f"{CASES_PATH}?{urlencode({**query, 'below': shown[-1].number})}" if len(cases) > limit else None
-    total = server.storage.cases.size(question)
     page = {
         "total": total.number,
         "more": total.more,

@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from thpdiag.compare import page as comparison_html
 from thpdiag.compare.document import document as compare
 from thpdiag.report.html import policy, render
+from thpdiag.report.messages import NAMELESS, host_title
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.http import report_headers
 from thpdiag.serve.access.principals import Mode
@@ -27,6 +28,7 @@ from thpdiag.serve.pages.render import (
     case_sentence,
     case_title,
     find_case,
+    format_day,
     not_found,
     read_case,
     render_page,
@@ -35,6 +37,7 @@ from thpdiag.serve.pages.work import STATE_WORDS, can_ask, link_words, verdict_b
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseCount, CaseFilter, Cases
+from thpdiag.serve.storage.retention import Terms
 
 DOWNLOADS: Final = (  # as the API has them, in words
     ("Web page", "report.html"),
@@ -48,6 +51,8 @@ DOWNLOADS: Final = (  # as the API has them, in words
     ("GitHub annotations", "report.github.txt"),
 )
 MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
+LIMIT: Final = CASES_PER_PAGE + 1  # one more says whether there are older ones
+NO_CASES: Final = CaseCount(0)
 MAX_QUERY_CHARS: Final = 255
 MAX_DIGITS: Final = 15  # of a case's number
 QUERY_FIELDS: Final = ("q", "host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
@@ -103,7 +108,8 @@ def case_page(request: Request, server: Server) -> Response:
     except DOCUMENT_ERRORS:
         findings = []
     versions = _other_cases(server, case, CaseFilter(thread=case.thread))
-    same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if case.host else []  # nameless: nobody's
+    named = case.host and host_title(case.host) != NAMELESS  # cases without a name are of nobody knows which hosts
+    same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if named else []
     same_bundle = _other_cases(server, case, CaseFilter(sha256=case.sha256))
     own = {case.id, *(version.id for version in versions)}
     same_host, same_bundle = ([one for one in others if one.id not in own] for others in (same_host, same_bundle))
@@ -115,8 +121,15 @@ def case_page(request: Request, server: Server) -> Response:
         title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit, blocks=blocks, asks=asks,
         outdated=case.tool_version != server.analysis.tool_version or case.rules_digest != server.analysis.rules_digest,
         changes=_changes(server, case, versions, document), work=work_of(server, case, request.state.principal),
-        link_words=link_words, login=server.access.mode is not Mode.NONE,
+        link_words=link_words, login=server.access.mode is not Mode.NONE, expiry=_expiry(case, around, server.terms),
     )  # fmt: skip
+
+
+def _expiry(case: Case, around: CaseContext, terms: Terms) -> str:
+    """The days on which the case and its files are deleted."""
+    stored = [file.bundle.stored for file in around.files]
+    files = f", its files {format_day(min(stored) + terms.bundles)}" if stored and around.removed is None else ""
+    return format_day(case.made + terms.cases) + files
 
 
 def _changes(server: Server, case: Case, versions: list[Case], document: Mapping[str, Any]) -> list[str]:
@@ -193,9 +206,10 @@ class CaseQuery:
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """One page of the list; `newer` and `older` are queries of the pages beside it, empty if there are none."""
+    """A page of a list of `size` cases; `newer` and `older` are queries of those beside it, empty if there are none."""
 
     cases: list[Case]
+    size: CaseCount = NO_CASES
     newer: str = ""
     older: str = ""
 
@@ -211,7 +225,6 @@ def case_list(request: Request, server: Server) -> Response:
         status=400 if asked.mistakes else 200,
         asked=asked,
         leaf=ListPage([]) if asked.mistakes else list_page(cases, asked, request.query_params),
-        count=CaseCount(0) if asked.mistakes else cases.size(asked.question),
         verdicts=VERDICTS,
         mechanisms=sorted(filter(None, known)),
         rules=sorted(rule.id for rule in server.rules),
@@ -259,19 +272,23 @@ def _start_of_day(day: str) -> datetime:
 def list_page(cases: Cases, asked: CaseQuery, query: QueryParams) -> ListPage:
     """The page that a query names: `below` and `above` are numbers of cases at its edges."""
     below, above = _number(query.get("below", "")), _number(query.get("above", ""))
-    newer = below is not None
-    found = cases.page(asked.question, below if above is None else None, CASES_PER_PAGE + 1, above)
-    older = len(found) > CASES_PER_PAGE
-    if above is not None and older:
-        found, newer = found[1:], True
-    elif above is not None:  # nearly at the beginning: all of the first page
-        found, newer = cases.page(asked.question, limit=CASES_PER_PAGE + 1), False
-        older = len(found) > CASES_PER_PAGE
+    first, found = below is None and above is None, list[Case]()
+    if not first:
+        found = cases.page(asked.question, below if above is None else None, LIMIT, above)
+        first = above is not None and len(found) < LIMIT  # nearly at the beginning: all of the first page
+    if first:
+        found, size = cases.first_page(asked.question, LIMIT)
+    else:
+        size = cases.size(asked.question)
+    newer, older = not first, len(found) == LIMIT
+    if newer and above is not None:
+        found = found[1:]
     shown = found[:CASES_PER_PAGE]
     if not shown:
-        return ListPage([], newer=urlencode(asked.given) if newer else "")
+        return ListPage([], size, newer=urlencode(asked.given) if newer else "")
     return ListPage(
         shown,
+        size,
         urlencode({**asked.given, "above": shown[0].number}) if newer else "",
         urlencode({**asked.given, "below": shown[-1].number}) if older else "",
     )

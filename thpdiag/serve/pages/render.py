@@ -80,6 +80,10 @@ def format_time(seconds: float | None) -> str:
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
+def format_day(seconds: float) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d}"
+
+
 def format_recorded(case: Case) -> str:
     """When the data was, to the minute; the host's local time where nobody knows its zone."""
     if not case.recorded:

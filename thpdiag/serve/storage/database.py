@@ -154,7 +154,8 @@ class ShortText(LongText):
         return None if value is None else shorten(value)
 
 
-SCHEMA_VERSION: Final = 3  # 2: indexes of jobs and uploads by owner; 3: cases of several files, and work on cases
+# 2: indexes of jobs and uploads by owner; 3: cases of several files, and work on cases; 4: words by case
+SCHEMA_VERSION: Final = 4
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
 _SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
@@ -313,7 +314,7 @@ word: Final = Table(
     Column("text", ShortText, primary_key=True),
     Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
     Column("source", ShortText, primary_key=True),
-    Index("word_by_thread", "thread", "source"),
+    Index("word_by_case", "thread", "text"),  # whether a case has a word is asked for many
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -594,6 +595,7 @@ def _migrate(connection: Connection) -> None:
                 told = CreateColumn(column).compile(dialect=connection.dialect)
                 connection.exec_driver_sql(f'ALTER TABLE "{column.table.name}" ADD COLUMN {told}')
     TABLES.create_all(connection)
+    connection.exec_driver_sql("DROP INDEX IF EXISTS word_by_thread")
     for table in TABLES.sorted_tables:
         for index in table.indexes:
             index.create(connection, checkfirst=True)
