@@ -29,6 +29,7 @@ from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput, Place, Progress, Step, read_input
 from thpdiag.model import Case, Citation, Problem, ProblemKind, RuleOutcome, Verdict3
 from thpdiag.model.document import plain_document
+from thpdiag.model.finding import IN_RANGE
 from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.result import Result
 from thpdiag.model.text import sentence
@@ -81,7 +82,7 @@ def diagnose_input(
         judged = judge_hosts(hosts, rules, options, timings, progress)
         if not options.window:
             return [diagnose(host, rules, outcomes) for host, outcomes in judged]
-    with timings.stage("rules outside of the time asked for"):
+    with timings.stage("rules outside of the requested time range"):
         whole = host_cases(parsed, replace(options, window=None))
         further = judge_hosts(whole, rules, options, timings, progress)
         return [
@@ -143,12 +144,11 @@ def _show_judging(progress: Progress, step: Step, rules: int, window: int, windo
 
 
 def outside_window(outcomes: Sequence[StateOutcomes]) -> list[StateOutcomes]:
-    """Outcomes from outside of the time asked for: a yes is a hypothesis, anything else says nothing."""
+    """Outcomes from outside of the requested time range: a yes is a hypothesis, anything else says nothing."""
     return [(view, {rule: _outside(outcome) for rule, outcome in by_rule.items()}) for view, by_rule in outcomes]
 
 
 def _outside(outcome: RuleOutcome) -> RuleOutcome:
     if outcome.value is not Verdict3.YES:
         return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
-    raise_by = ("evidence from the time that was asked for",)
-    return replace(outcome, confidence="possible", raise_confidence=raise_by, raises=())
+    return replace(outcome, confidence="possible", raise_confidence=(IN_RANGE,), raises=())

@@ -12,6 +12,7 @@ import pytest
 from command_line import ROOT, STORY, Run
 
 SAVED = str(ROOT / "tests/results/found.json")
+KNEE = ROOT / "fixtures/captures/knee/bundle"
 WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the mistake, a word of the way out
     ("analyse {story}", 2, "no command 'analyse'", "did you mean 'analyze'?"),
     ("rule list", 2, "no command 'rule'", "did you mean 'rules'?"),
@@ -56,6 +57,12 @@ WRONG = [  # the command with {tmp} for a folder, its exit code, a word of the m
     ("analyze {story} --rules {tmp}/absent", 2, "does not exist", "thpdiag analyze --help"),
     ("analyze {story} --set THP-1.x=2", 2, "THP-1", "THP-"),
     ("analyze {story} --suppress {tmp}/absent.yaml", 2, "absent.yaml", "read"),
+    ("analyze {story} --process nosuch", 2, "no process 'nosuch'", "give a PID or a command name"),
+    (f"flame {KNEE} --process grwo", 2, "no process 'grwo'", "; did you mean 'grow'?"),
+    ("analyze {saved}", 3, "the input is a report of thpdiag", "`thpdiag render` shows a saved result"),
+    ("inputs {saved}", 3, "the input is a report of thpdiag", "`thpdiag render` shows a saved result"),
+    ("render {tmp}/cut.json", 3, "no thpdiag result", "; if it is cut off, copy it again"),
+    ("serve --config {tmp}/bad.toml", 2, "not valid TOML", "at line 1"),
     ("analyze {tmp}/bundel", 3, "no such file or folder", "did you mean 'bundle'?"),
     ("analyze {tmp}/absent", 3, "no such file or folder", "check the path"),
     ("analyze {tmp}/no/where", 3, "no such file or folder", "no such folder"),
@@ -125,6 +132,8 @@ def test_a_wrong_invocation_has_a_way_out(
         "$ cat /proc/meminfo\nMemTotal:  24684092 kB\nMemFree:  1468409 kB\nBuffers:  4096 kB\nCached:  8192 kB\n"
     )
     (tmp_path / "other.json").write_text('{"a": 1}')
+    (tmp_path / "cut.json").write_text('{"schema": "thpdiag/result/1", "case')
+    (tmp_path / "bad.toml").write_text("x = = 1")
     (tmp_path / "later.json").write_text('{"schema": "thpdiag/result/9"}')
     words = command.format(tmp=tmp_path, story=STORY, saved=SAVED).split()
     done = run(*words)

@@ -128,4 +128,6 @@ def test_evidence_from_outside_the_time_asked_for_is_a_hypothesis() -> None:
     assert levels[0]["THP-012"] == "likely"
     assert levels[1]["THP-012"] == "possible"
     finding = next(f for f in before["findings"] if f["rule"] == "THP-012")
-    assert finding["raise_confidence"] == ["evidence from the time that was asked for"]
+    assert finding["raise_confidence"] == ["evidence from the requested time range"]
+    assert before["verdict"]["sentence"].startswith("Outside the requested time range: ")
+    assert "requested time range" not in whole["verdict"]["sentence"]

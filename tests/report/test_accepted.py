@@ -146,7 +146,7 @@ def test_what_has_no_effect_is_told_with_its_place_and_the_likely_word() -> None
         ),
         (f"rule: THP-013\n{KNOWN}", "known.yaml:1:1: suppressions must be a list"),
         ("- THP-013", "known.yaml:1:3: an entry has rule, host, entity, reason, expires"),
-        ("- &a rule: x", "known.yaml:1:3: aliases and anchors are not taken"),
+        ("- &a rule: x", "known.yaml:1:3: aliases and anchors are not supported"),
         ("- rule: 'x", "known.yaml:1:11: found unexpected end of stream"),
     ],
 )
@@ -157,7 +157,7 @@ def test_mistakes_have_a_place(text_: str, said: str) -> None:
 
 def test_all_mistakes_of_a_file_are_told_at_once() -> None:
     """Nobody mends a file line by line."""
-    assert complaint("- {}\n- {rule: 1}").count("known.yaml:") == 4
+    assert complaint("- {}\n- {rule: 1}").count("known.yaml:") == 5  # and where an example is
 
 
 def test_an_empty_file_accepts_nothing() -> None:

@@ -108,7 +108,7 @@ def command(
                 document = unread(Problem(Citation(WHOLE_INPUT), str(ended), ProblemKind.LIMIT), rules, options)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
     mistake = ended or shared.missing_path(paths)
-    empty = None if mistake or shared.is_recognised(document) else shared.empty_input(paths, document)
+    empty = None if mistake or shared.is_recognised(document) else shared.pointless_input(paths, document)
     nothing = bool(empty or (mistake and not ended)) and not shared.is_recognised(document)
     with spent.stage("reports"):
         delivery.deliver(document, targets, FORMATS, silent=nothing)

@@ -37,7 +37,7 @@ def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Re
     result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
     document = _document(as_document(result))
     mistake, recognised = shared.missing_path(paths), shared.is_recognised(result)
-    empty = None if mistake or recognised else shared.empty_input(paths, result)
+    empty = None if mistake or recognised else shared.pointless_input(paths, result)
     if form == "json" or recognised or not (mistake or empty):
         click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
     if mistake:

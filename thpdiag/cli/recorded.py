@@ -23,7 +23,7 @@ from thpdiag.engine.load import rule_places, use_words
 from thpdiag.errors import InputError, UsageError
 from thpdiag.export.profile_choice import choose, list_titles, title
 from thpdiag.host.cases import host_cases
-from thpdiag.host.options import Options, Window
+from thpdiag.host.options import Options, Window, check_process
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.knowledge.vocabulary import names as spelled_out
 from thpdiag.knowledge.vocabulary import possible_names, term
@@ -223,6 +223,8 @@ def flame(
     if not profiles:
         raise shared.missing_path(paths) or InputError(_why_no_profile(given, options))
     chosen = choose(profiles, event, member)
+    if reading.process:
+        check_process([chosen], reading.process)
     told = {"by": by, **({"idle": idle} if idle else {}), **reading.named_options(())}
     for name, path in targets or [(form, Path("-"))]:
         shared.write(_text(chosen, name, weight, mark, told), path)

@@ -44,7 +44,7 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{name} contains no thpdiag result: {error}") from error
+        raise InputError(f"{name} contains no thpdiag result: {error}; if it is cut off, copy it again") from error
     except InputError as error:
         raise InputError(f"{name}: {error}; {_EXPECTED}") from error
     if not isinstance(document, dict) or not str(document.get("schema", "")).startswith(

@@ -34,7 +34,7 @@ from thpdiag.host.clock.uptime import uptime_facts
 from thpdiag.host.clock.wall_clock import HostClock, unify_clocks
 from thpdiag.host.derived import add_derived_facts
 from thpdiag.host.hosts import HostRecords, group_by_host, root_finder
-from thpdiag.host.options import Options, records_in_window, unplaced_recordings
+from thpdiag.host.options import Options, check_process, records_in_window, unplaced_recordings
 from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
 from thpdiag.host.settings import profile_switches
@@ -510,6 +510,8 @@ def host_cases(parsed: ParsedInput, options: Options) -> list[Case]:
     """One case per host, cut into states, with derived facts."""
     groups = group_by_host(parsed.readings)
     hosts = groups.hosts or [HostRecords("", "")]
+    if options.process:
+        check_process((record for host in hosts for record in host.records), options.process)
     if options.case and len(hosts) > 1:
         options = replace(options, case="")  # a name for one host names none of several
     return [add_derived_facts(_host_case(host, parsed, groups.notes, options)) for host in hosts]

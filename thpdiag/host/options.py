@@ -130,17 +130,17 @@ def parse_window(since: str | None, until: str | None, at: str | None) -> Window
 def parse_moment(text: str) -> Moment:
     """A time as typed.
 
-    `2026-11-20 03:35[:43][Z]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
+    `2026-11-20[ 03:35[:43][Z]]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
     """
     plain = text.strip()
     if (found := _DAYTIME.match(plain)) and (seconds := day_seconds(found[1] + (found[2] or ":00"))) is not None:
         return Moment(seconds, Clock.DAY)
-    spellings = (plain, f"{plain}:00", _SHORT.sub(r"\1:00\2", plain))
+    spellings = (plain, f"{plain}:00", f"{plain} 00:00:00", _SHORT.sub(r"\1:00\2", plain))
     if known := next(filter(None, map(parse_timestamp, spellings)), None):
         return known
     if found := _UPTIME.match(plain):
         return Moment(float(found[1]), Clock.BOOT)
-    raise UsageError(f"'{text}' is not a time; write 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
+    raise UsageError(f"'{text}' is not a time; write 2026-11-20, 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
 
 
 def records_in_window(
@@ -189,6 +189,25 @@ def unplaced_recordings(
         if size > 1:
             whole[member] = None
     return [Problem(Citation(member), UNPLACED) for member in whole]
+
+
+def check_process(records: Iterable[Record], process: str) -> None:
+    """UsageError if no record is about the process that the options name: no diagnosis of a name that was mistyped."""
+    names: set[str] = set()
+    for record in records:
+        if isinstance(record, Profile):
+            names.update(str(one) for task in record.tasks for one in (task.comm, task.pid))
+        elif isinstance(record, Sample | Series) and record.kind == "process":
+            names.update(text for label, text in record.entity if label in ("pid", "comm"))
+    if process in names:
+        return
+    if not names:
+        raise UsageError(f"no process '{process}': the input lists no processes; omit --process")
+    from thpdiag.knowledge.yaml_nodes import suggestion  # only for a mistake
+
+    raise UsageError(
+        f"no process '{process}' in the input{suggestion(process, names) or '; give a PID or a command name'}"
+    )
 
 
 def _part_in_window(record: Record, window: Window, anchors: Sequence[ClockAnchor]) -> Record | None:

@@ -24,9 +24,9 @@ class Strict(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
-            raise YamlError("aliases and anchors are not taken", _place(event.start_mark))
+            raise YamlError("aliases and anchors are not supported", _place(event.start_mark))
         if getattr(event, "tag", None):
-            raise YamlError("tags are not taken", _place(event.start_mark))
+            raise YamlError("tags are not supported", _place(event.start_mark))
         self._nodes += 1
         self._depth += 1
         if self._depth > MAX_DEPTH or self._nodes > MAX_NODES:
@@ -158,7 +158,7 @@ def _build(
             raise YamlError("a key is one word", place)
         key = str(key_node.value)
         if key == "<<":
-            raise YamlError("merge keys are not taken", place)
+            raise YamlError("merge keys are not supported", place)
         if key in result:
             raise YamlError(f"duplicate key '{key}'", place)
         places[(*path, key)] = place or Place(1, 1)

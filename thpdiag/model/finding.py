@@ -14,6 +14,7 @@ from thpdiag.model.text import sentence
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
+IN_RANGE = "evidence from the requested time range"  # what a finding from outside of it lacks
 EXCLUDED = "excluded_by"  # stands for a check in what says that another rule explains it
 
 

@@ -154,13 +154,15 @@ def _fits(pattern: str, names: Iterable[str]) -> bool:
 
 # Suppression files
 
+EXAMPLE = "docs/how-to/accept.md has an example"
+
 
 def read_suppressions(path: Path) -> list[Suppression]:
     """The entries of a file. AcceptanceError names everything that is wrong, each with its place."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(_unreadable(path, error, "docs/how-to/accept.md has an example")) from error
+        raise UsageError(_unreadable(path, error, EXAMPLE)) from error
     return parse_suppressions(str(path), text)
 
 
@@ -169,18 +171,18 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
     try:
         data, places = load_with_places(text)
     except YamlError as error:
-        raise AcceptanceError(point_at(path, text, str(error), error.place)) from error
+        raise AcceptanceError(f"{point_at(path, text, str(error), error.place)}\n{path}: {EXAMPLE}") from error
     entries = [] if data is None else data
     if not isinstance(entries, list):
         message = f"suppressions must be a list, where each entry starts with `- rule:`, not {_kind_of_value(entries)}"
-        raise AcceptanceError(point_at(path, text, message, places.get(())))
+        raise AcceptanceError(f"{point_at(path, text, message, places.get(()))}\n{path}: {EXAMPLE}")
     wrong = [
         point_at(path, text, message, places.get(where) or places.get(where[:1]))
         for number, entry in enumerate(entries)
         for where, message in _mistakes(entry, number)
     ]
     if wrong:
-        raise AcceptanceError("\n".join(wrong))
+        raise AcceptanceError("\n".join((*wrong, f"{path}: {EXAMPLE}")))
     return [
         Suppression(
             "suppression", entry["reason"].strip(), day(entry["expires"]) if "expires" in entry else None,
@@ -206,7 +208,9 @@ def _mistakes(entry: Any, number: int) -> Iterator[tuple[tuple[str | int, ...], 
 
 def _kind_of_value(value: object) -> str:
     kinds = {dict: "a mapping", list: "a list", type(None): "nothing", bool: "true or false"}
-    return "an empty text" if isinstance(value, str) else kinds.get(type(value), f"the number {value}")
+    if isinstance(value, str):
+        return "text" if value.strip() else "an empty text"
+    return kinds.get(type(value), f"the number {value}")
 
 
 # Baselines

@@ -219,7 +219,7 @@ def _read_toml(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file}: no TOML: {error}") from error
+        raise UsageError(f"{file}: not valid TOML: {error}") from error
     parsers = {one.name: one.metadata["parse"] for one in fields(Settings)}
     settings = {}
     for key, value in written.items():
