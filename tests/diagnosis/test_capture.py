@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -13,8 +14,12 @@ from pathlib import Path
 import pytest
 
 from thpdiag.diagnosis import capture
+from thpdiag.engine.load import rule_set
 from thpdiag.errors import UsageError
+from thpdiag.host.options import Options
+from thpdiag.host.reading import read_input
 from thpdiag.knowledge import vocabulary
+from thpdiag.parsers import SOURCES_FILE
 from thpdiag.parsers._kernel_events import PURPOSES
 from thpdiag.parsers.host.process_groups import PROC_CGROUP
 
@@ -296,6 +301,37 @@ def test_a_short_run_leaves_the_promised_files(name: str, script: Path, tmp_path
     assert len(re.findall(rf"^Pid:\t{os.getpid()}$", processes, re.MULTILINE)) == 2
     groups = (folder / "process-groups.txt").read_text("utf-8").splitlines()
     assert not [line for line in groups if not PROC_CGROUP.opens.match(line) or line.endswith(":/")]
+
+
+UNREAD = {  # what the script leaves and no rule asks for
+    "capture.log": "when the script began and ended, and what it left out",
+    "startup.txt": "empty where no start-up file names huge pages, and no parser claims a file without a line",
+    "sys/kernel/mm/ksm/*": "settings of merging; the kernel's counts of merged pages beside them are read",
+}
+
+
+def test_every_file_of_a_run_has_a_parser(script: Path, tmp_path: Path) -> None:
+    """What the customer sends is read: no section records what nobody looks at."""
+    done = run(["sh", str(script), "-d", "1", "-i", "1", "-o", str(tmp_path)], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    given = read_input([folder], Options())
+    unread = sorted({row.member for row in given.inputs} - {row.member for row in given.inputs if row.reader})
+    assert [member for member in unread if not any(fnmatchcase(member, known) for known in UNREAD)] == []
+
+
+@pytest.mark.parametrize("section", capture.sections(), ids=lambda section: section.name)
+def test_each_section_serves_a_rule(section: capture.Section) -> None:
+    """Of what it supplies a parser gives something, and checks of rules ask for something."""
+    asked = {name for rule in rule_set() for check in rule.checks.values() for name in check.needs}
+    assert any(map(section.gives, asked))
+    if not any(map(section.gives, capture.words())):  # which stand for a whole format
+        assert any(map(section.gives, given_names()))
+
+
+def given_names() -> set[str]:
+    """The names of the vocabulary that some parser gives."""
+    return set(json.loads(SOURCES_FILE.read_text("utf-8")))
 
 
 def with_df(folder: Path, *answers: str) -> dict[str, str]:

@@ -237,7 +237,7 @@ def test_lines_of_nobody_are_counted() -> None:
     """What collectl never writes is told; other subsystems are not."""
     head, parts = intervals(growth())
     records = raw(head + parts[0] + b"disk 8 0 sda 1 2\nSlab dentry 1 2\nhello there\n" + b"".join(parts[1:]))
-    assert problems(records) == [("a line of no subsystem that is known; it is left out", 1)]
+    assert problems(records) == [("a line of an unknown subsystem; it is left out", 1)]
 
 
 def test_the_compressed_fixture_is_the_one() -> None:

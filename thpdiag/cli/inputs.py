@@ -31,10 +31,12 @@ MAX_GAPS = 3  # that are listed without -v
 @click.option("-v", "--verbose", "verbosity", count=True, help="Show all gaps, and the SHA-256 of each file.")
 @shared.redaction_options
 @shared.rule_options
+@shared.PROGRESS
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
     """List the recognized files in PATHS, their sampling intervals, and which rules lack data."""
     options = Options(every_input=True)
-    result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer))
+    with shared.progress_of() as show:
+        result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer, progress=show))
     document = _document(as_document(result))
     mistake, recognised = shared.missing_path(paths), shared.is_recognised(result)
     empty = None if mistake or recognised else shared.pointless_input(paths, result)

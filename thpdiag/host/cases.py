@@ -127,7 +127,7 @@ def _reason_of_size(fact: Fact) -> str:
         return ""
     size = int(fact.value)
     fits = bounds[0] <= size <= bounds[1] and size & (size - 1) == 0
-    return "" if fits else f"{size} bytes is the size of no page; it is not used"
+    return "" if fits else f"{size} bytes is not a page size; it is not used"
 
 
 def _reason_of_setting(fact: Fact) -> str:
@@ -139,7 +139,7 @@ def _reason_of_setting(fact: Fact) -> str:
     if low <= fact.value <= high:
         return ""
     setting = fact.name.removeprefix("sysctl.")
-    return f"{setting} is never {fact.value}: the kernel accepts {low} to {high}; the value is not used"
+    return f"{setting} cannot be {fact.value}: the kernel accepts {low} to {high}; the value is not used"
 
 
 def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[str, str]]:
@@ -150,9 +150,7 @@ def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[st
         limit = size * (1 + SLACK) + (SLACK_BYTES if whole == MEMORY else 0.0)
         for part in parts:
             if values.get(part, 0.0) > limit:
-                reason = (
-                    f"{_kernel_name(part)} is more than {_kernel_name(whole)}, of which it is a part; neither is used"
-                )
+                reason = f"{_kernel_name(part)} is more than {_kernel_name(whole)}, which includes it; neither is used"
                 yield part, reason
                 yield whole, reason
     if memory and values.get(RESIDENT, 0.0) > memory * (1 + SLACK) + SLACK_BYTES:

@@ -71,7 +71,7 @@ def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
     for name, captures in alike.items():
         text = (
             f"{len(captures)} captures have a host named {host_name(name)}, and nothing shows that it is one "
-            "machine, or their boots, kernels or counters exclude it: they are taken for hosts of their own "
+            "machine, or their boots, kernels or counters exclude it: they are treated as separate hosts "
             "and not compared"
         )
         notes.append(Note(text, captures[0].records[0].cite))

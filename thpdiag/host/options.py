@@ -140,7 +140,9 @@ def parse_moment(text: str) -> Moment:
         return known
     if found := _UPTIME.match(plain):
         return Moment(float(found[1]), Clock.BOOT)
-    raise UsageError(f"'{text}' is not a time; write 2026-11-20, 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot")
+    raise UsageError(
+        f"'{text}' is not a time; write 2026-11-20, 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot"
+    )
 
 
 def records_in_window(

@@ -272,7 +272,7 @@ def _bounded(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[Tagge
     """The same, until there are more records than bytes they could come from: a reader that does not read on."""
     for number, reading in enumerate(readings):
         if number > max(member.length, member.size or 0) + RECORDS_OF_NOTHING:
-            text = f"a bug in thpdiag: parser {reading.reader} does not read on; the rest was not read"
+            text = f"a bug in thpdiag: parser {reading.reader} does not advance; the rest was not read"
             yield replace(reading, record=Problem(Citation(member.path), text, ProblemKind.BUG, reading.reader))
             return
         yield reading

@@ -99,7 +99,7 @@ def _keys(model: type[Document]) -> Mapping[str, str]:
 
 
 class NameInText(Document):
-    """A name of the customer's that stands in a sentence."""
+    """A customer's name in a sentence."""
 
     kind: Literal["host", "process", "entity", "function", "path", "module", "quoted"] = Field(
         description="What it is the name of: a host, a program, a process with its pid (or a zone, cpu, device), a "

@@ -87,7 +87,7 @@ class Quotation(Cited):
 class Window(Document):
     """A stretch of time."""
 
-    from_: Number | None = Field(None, alias="from", description="Its begin on `clock`.")
+    from_: Number | None = Field(None, alias="from", description="Its beginning on `clock`.")
     to: Number | None = Field(None, description="Its end on `clock`.")
     clock: Clock | None = Field(None, description=CLOCK)
     text: Public | None = Field(None, description="The window for people, with how it was chosen.")
@@ -101,8 +101,8 @@ class Verdict(Worded):
     )
     rule: Public | None = Field(None, description="The rule of the finding that is the root cause; null unless found.")
     mechanism: Public | None = Field(None, description="The mechanism of that finding; null unless found.")
-    severity: Severity | None = Field(None, description="How much it hurts; null unless found.")
-    confidence: Confidence | None = Field(None, description="How sure it is; null unless found.")
+    severity: Severity | None = Field(None, description="Its severity; null unless found.")
+    confidence: Confidence | None = Field(None, description="The confidence in it; null unless found.")
     state: Literal["present", "past", "unknown"] | None = Field(
         None, description="Whether the host is still in the state that hurts; null unless found."
     )
@@ -196,8 +196,8 @@ class Finding(Worded):
     rule: Public = Field(description="The rule that fired.")
     fingerprint: Fingerprint | None = Field(
         None,
-        description="A name of this finding that a second bundle of the same host gives again: of rule, host and "
-        "what it is about, without lines, times and values.",
+        description="An identifier that stays the same in later bundles of the same host: of rule, host, and entity, "
+        "without lines, times, and values.",
     )
     mechanism: Public | None = Field(None, description="The name of the mechanism in the kernel or outside it.")
     title: Public | None = Field(None, description="The finding in one line.")
@@ -212,7 +212,7 @@ class Finding(Worded):
         None, description="The stretch in which it holds, if it does not hold over all that was recorded."
     )
     means: Public | None = Field(None, description="What the reader must understand, in plain words.")
-    evidence: list[Evidence] = Field([], description="Evidence for it.")
+    evidence: list[Evidence] = Field([], description="Evidence that supports it.")
     against: list[Evidence] = Field([], description="Evidence against it.")
     classes_spoken: list[Public] = Field([], description="Classes of evidence that support it.")
     classes_missing: list[Public] = Field(
@@ -232,13 +232,13 @@ class Finding(Worded):
 
 
 class IssueFact(Quotation, Worded):
-    """What the input says of the host that makes a known issue its own."""
+    """What the input shows of the host that makes a known issue apply."""
 
     text: Sentence | None = Field(None, description="The fact, such as the kernel's release or a setting.")
 
 
 class KnownIssue(Document):
-    """An entry of the catalogue of known issues that is true of this host, or may be; it has no part in the verdict."""
+    """An entry of the catalogue of known issues that applies to this host, or may; it does not affect the verdict."""
 
     id: Public = Field(description="The name of the entry.")
     title: Public | None = Field(None, description="What is known, in one line.")
@@ -252,7 +252,7 @@ class KnownIssue(Document):
         "crash, figures (wrong or absent), security.",
     )
     defect: Public | None = Field(None, description="What is wrong and when it shows.")
-    facts: list[IssueFact] = Field([], description="The lines of the input that it rests on.")
+    facts: list[IssueFact] = Field([], description="The lines of the input that it is based on.")
     missing: list[Public] = Field([], description="Names of the vocabulary that would decide it.")
     ask_for: list[Command] = Field([], description="Commands that get them from the customer.")
     fixed: Public | None = Field(None, description="The first versions with the fix; absent if none is known.")
@@ -261,18 +261,18 @@ class KnownIssue(Document):
     undo: list[Command] = Field([], description="Commands that take the workaround back.")
     until: Public | None = Field(None, description="When to take it back.")
     remedy: Public | None = Field(None, description="The remedy of the knowledge that the workaround is.")
-    source: Public | None = Field(None, description="Where it is known from.")
+    source: Public | None = Field(None, description="Where the issue is described.")
     date: Public | None = Field(None, description="The day of the source (YYYY-MM-DD, or less exact).")
-    doubt: Public | None = Field(None, description="What is not settled.")
+    doubt: Public | None = Field(None, description="What is uncertain about the entry.")
 
 
 class RuledOut(Worded):
-    """An explanation that the measurements speak against."""
+    """An explanation that the measurements rule out."""
 
-    rule: Public = Field(description="The rule that stayed silent.")
+    rule: Public = Field(description="The rule that did not fire.")
     title: Public | None = Field(None, description="The explanation that is ruled out.")
     because: Sentence | None = Field(None, description="Why, with the number.")
-    evidence: list[Evidence] = Field([], description="Where the number is.")
+    evidence: list[Evidence] = Field([], description="The lines with the number.")
 
 
 class UnknownRule(Worded):
@@ -292,7 +292,7 @@ class ConditionTree(Worded):
     """The condition of a rule as evaluated."""
 
     expr: Public | None = Field(None, description="The expression or check.")
-    value: Literal["yes", "no", "unknown"] | None = Field(None, description="What it came to.")
+    value: Literal["yes", "no", "unknown"] | None = Field(None, description="Its outcome: yes, no, or unknown.")
     text: Sentence | None = Field(None, description="What was seen.")
     needed: Sentence | Number | None = Field(None, description="What would have been needed for yes.")
     children: list["ConditionTree"] = Field([], description="Its parts.")
@@ -305,21 +305,21 @@ class RuleResult(Document):
     outcome: Literal["fires", "silent", "unknown", "excluded"] = Field(
         description="Its outcome; excluded means that another rule took its place."
     )
-    title: Public | None = Field(None, description="What it would find.")
+    title: Public | None = Field(None, description="The title of the rule.")
     role: Role | None = Field(None, description="The role that the rule is written for.")
     mechanism: Public | None = Field(None, description="The mechanism that it looks for.")
     tree: ConditionTree | None = Field(None, description="Its condition as evaluated.")
 
 
 class ConfiguredSetting(Quotation, Worded):
-    """What one place of the configuration says a setting is to be."""
+    """The value that one place of the configuration gives a setting."""
 
     value: Quoted | Number | None = Field(None, description="The stated value.")
     place: Sentence | None = Field(
         None, description="What sets it: the boot line, the path of a start-up file, a profile of tuned."
     )
-    counts: bool | None = Field(None, description="Whether it can have an effect on the kernel that runs.")
-    why: Sentence | None = Field(None, description="Why it has none, or on what it depends.")
+    counts: bool | None = Field(None, description="Whether it can affect the running kernel.")
+    why: Sentence | None = Field(None, description="Why it cannot, or what that depends on.")
 
 
 class NextBoot(Quotation, Worded):
@@ -428,7 +428,7 @@ class TimelineSeries(Document):
 class Episode(Worded):
     """A stretch of time that a rule found."""
 
-    from_: Number | None = Field(None, alias="from", description="Its begin on `clock`.")
+    from_: Number | None = Field(None, alias="from", description="Its beginning on `clock`.")
     to: Number | None = Field(None, description="Its end on `clock`.")
     clock: Clock | None = Field(None, description=CLOCK)
     text: Sentence | None = Field(None, description="What happened.")
@@ -444,7 +444,7 @@ class Action(Cited, Worded):
 
 
 class BootTime(Document):
-    """When the host was booted, by which times after the boot and times of day are put on one another."""
+    """When the host was booted: it relates times since boot to times of day."""
 
     t: Number | None = Field(None, description="Second 0 of the boot's clock, on `clock`.")
     clock: Clock | None = Field(None, description=CLOCK)
@@ -664,7 +664,7 @@ class Tool(Document):
 
 
 class Result(Document):
-    """What thpdiag says about one host, or about several under `cases`.
+    """The diagnosis of one host, or of several under `cases`.
 
     Any key but `schema` and `verdict` may be absent, and absent means unknown.
     """
@@ -683,7 +683,7 @@ class Result(Document):
         [], description="Every rule that was asked, with its outcome and the evaluated condition."
     )
     known_issues: list[KnownIssue] = Field(
-        [], description="Entries of the catalogue of known issues that are true of this host, or may be."
+        [], description="Entries of the catalogue of known issues that apply to this host, or may apply."
     )
     host: Host = Field(default_factory=Host.model_construct, description="The host as far as the bundle describes it.")
     timeline: Timeline = Field(

@@ -199,7 +199,7 @@ def _of_json(source: Source, content: Content) -> Iterator[Record]:
                 cells = {title: cell for title, cell in row.items() if isinstance(cell, str)}
                 yield from dump.take(cells, line, "")
     except BrokenJsonError as error:
-        text = f"a dump of below that cannot be read on: {error}"
+        text = f"the rest of a dump of below cannot be read: {error}"
         yield Problem(source.cite(rows.line), text, ProblemKind.DAMAGED, NAME)
     yield from odd.problems()
 

@@ -103,7 +103,7 @@ class _Dump:
             self.first.setdefault("counters", (line, text))
             self.counters.setdefault(f"node_vmstat_{counter_name(found[1])}", float(value))
         elif not found[2].startswith("-"):  # sums over CPUs may be a little below zero
-            self.odd.note(line, text, "no count of kmem -V: not used")
+            self.odd.note(line, text, "not a count of kmem -V: not used")
 
     def begin_zone(self, found: re.Match[str], line: int, text: str) -> Iterator[Sample]:
         yield from self.end_zone()

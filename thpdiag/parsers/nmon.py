@@ -239,7 +239,7 @@ class Recording:
         named, found = dict(zip(titles, cells, strict=False)), Readings()
         subject = SECTIONS.get(row.section, _cpu)(row.section, named, found, first=row.words[0] == "T0001")
         if subject is None:
-            text = f"a row of nmon's section {row.section.rstrip('0123456789')} that cannot be: not used"
+            text = f"an impossible row in nmon's section {row.section.rstrip('0123456789')}: not used"
             self.odd.note(row.number, row.text, text)
         elif found.values:
             cite, time = self.source.cite(row.number, row.text), self.times.get(row.snapshot)

@@ -259,7 +259,7 @@ class Rows:
         if not total:
             self.odd.note(cite.line or 0, cite.text, _NO_TOTAL)
         elif sum(parts.values()) > MAX_SUM:
-            self.odd.note(cite.line or 0, cite.text, "CPU times of PCP that are more than there is: not used")
+            self.odd.note(cite.line or 0, cite.text, "CPU times of PCP that exceed the time that passed: not used")
             return {}
         return cpu_ratios(parts) if complete else {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in parts}
 

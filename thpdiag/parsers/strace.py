@@ -81,7 +81,7 @@ class _Times:
             ratio = round(sum(of_memory.values()) / total, 6)
             yield Fact("syscall.memory_ratio", ratio, self.first, (("by", most),), source.time)
         elif total < MIN_SECONDS:
-            text = "less than a tenth of a second in system calls: they cost nothing here, or were traced too shortly"
+            text = "less than a tenth of a second in system calls: they cost nothing here, or were traced too briefly"
             odd.note(self.first.line or 0, self.first.text, text)
 
 

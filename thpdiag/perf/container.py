@@ -370,7 +370,7 @@ class Recording:
         self._troubles = self._contents.troubles
         self._stream: ByteStream | None = None  # None: there is nothing to read
         if order is None:
-            self._troubles["is no perf.data: it does not begin as one", ProblemKind.UNREADABLE] += 1
+            self._troubles["is not a perf.data file: its first bytes do not match", ProblemKind.UNREADABLE] += 1
         elif struct.unpack_from(order + "Q", start, 8)[0] == PIPE_BYTES:
             self._stream = stream
         else:
@@ -398,7 +398,7 @@ class Recording:
             self._attributes(header, front, FILE_BYTES)
             stream.skip(max(header.data.offset - stream.position, 0))
         if not len(self._contents.events):
-            troubles["describes no event that can be read, so its samples cannot be either", DAMAGED] += 1
+            troubles["describes no readable event, so its samples cannot be read", DAMAGED] += 1
         if stream.position > header.data.offset:
             troubles["declares that its records begin inside its header", DAMAGED] += 1
             return None
@@ -477,7 +477,7 @@ class Recording:
                 if rest.size is not None:
                     left = stretch.used - rest.end + stretch.skip()
                     begin, lost = stretch.base + rest.end, f"{left} bytes of records from there on are not read"
-                    text = f"has a record at byte {begin} that is {rest.size} bytes long, which cannot be: {lost}"
+                    text = f"has a record at byte {begin} that is {rest.size} bytes long, which is impossible: {lost}"
                     self._troubles[text, DAMAGED] += 1
                     stretch.used = 0
                     break
@@ -538,7 +538,7 @@ class Recording:
             if not there or not self._contents.add_feature(number, raw[at : at + section.size]):
                 unread += 1
         if unread:
-            self._troubles["has features behind its records that cannot be read", DAMAGED] += unread
+            self._troubles["has unreadable feature sections after its records", DAMAGED] += unread
 
 
 def _reread(aside: IO[bytes]) -> Iterator[bytes]:

@@ -21,7 +21,7 @@ Marks = NDArray[np.bool_]
 
 ANCHORS = ("_text", "_stext")
 HIDDEN = (
-    "all addresses are 0: kptr_restrict hid them from who read the file; read it as root:"
+    "all addresses are 0: kptr_restrict hid them from the user who read the file; read it as root:"
     " `sudo cat /proc/kallsyms > kallsyms-$(uname -r)`"
 )
 _FUNCTION, _BORDER = 1, 2

@@ -51,7 +51,7 @@ _MAX_VALUE_CHARS = 400
 _CLOCKS = {0: "realtime", 1: "monotonic", 4: "monotonic_raw", 7: "boottime", 11: "tai"}  # include/uapi/linux/time.h
 _BEYOND = f"kernel addresses beyond the first {MAX_ADDRESSES}: the functions there stay without names"
 _GARBAGE = "call chains with a stray number where only markers can be: what follows it is left out"
-_FAR = "samples at a time more than 248 days behind the first, which cannot be: kept without a time"
+_FAR = "samples at a time more than 248 days behind the first, which is impossible: kept without a time"
 
 Bools = NDArray[np.bool_]
 _Record = TypeVar("_Record", Comm, Fork, Map)

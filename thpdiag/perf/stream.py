@@ -248,9 +248,9 @@ def realign(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArra
     return copy, starts[:-1] >> 3
 
 
-BROKEN = "compressed by zstd and damaged: they do not unpack"
-SPOILT = "compressed by zstd and make no sense unpacked"
-BOMB = "compressed by zstd and unpack to far more than any recording does"
+BROKEN = "compressed by zstd and damaged: they cannot be decompressed"
+SPOILT = "compressed by zstd and invalid after decompression"
+BOMB = "compressed by zstd and far larger after decompression than any recording"
 PIECE_BYTES = 1 << 10  # given to zstd at once: what comes out is 32 MiB at most
 MAX_RATIO = 250  # perf's own records pack about twentyfold
 RATIO_AFTER_BYTES = 1 << 30

@@ -150,7 +150,7 @@ def _rule(
 
 def _problem(problem: Problem) -> str:
     place = messages.place(problem)
-    return f"{place}: {problem.text or problem.kind or 'odd input'}" if place else problem.text or ""
+    return f"{place}: {problem.text or problem.kind or 'irregular input'}" if place else problem.text or ""
 
 
 def _element(name: str, text: str, **attributes: str) -> str:

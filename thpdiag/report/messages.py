@@ -18,6 +18,7 @@ from thpdiag.model.result import (
     Evidence,
     Finding,
     NextBoot,
+    Problem,
     Profile,
     Raise,
     Remedy,
@@ -116,6 +117,14 @@ def customer_request(result: Result) -> tuple[str, list[str]]:
     if result.ask.text or result.ask.commands:
         return result.ask.text or "", list(result.ask.commands)
     return "", list(dict.fromkeys(command for unknown in result.unknown for command in unknown.ask_for))
+
+
+PROBLEM_KINDS = {"odd": "irregular", "limit": "cut by a limit", "unrecognised": "unrecognized", "bug": "bug in thpdiag"}
+
+
+def problem_kind(problem: Problem) -> str:
+    """Why something could not be read, in a word for people; most kinds are one."""
+    return PROBLEM_KINDS.get(problem.kind or "odd", problem.kind or "")
 
 
 def plural(count: int, one: str) -> str:

@@ -413,7 +413,7 @@ def _inputs(result: Result, level: int) -> Iterator[str]:
     read = sum({row.member: row.files or 1 for row in result.inputs if row.reader}.values())
     told = [f"{read:,} of {plural(sum(members.values()), 'member')} read."] if members else []
     if result.problems:
-        kinds = Counter(problem.kind or "odd" for problem in result.problems)
+        kinds = Counter(messages.problem_kind(problem) for problem in result.problems)
         counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
         all_listed = level or all(problem.hides for problem in result.problems)
         told.append(
@@ -457,7 +457,7 @@ def _problems(result: Result, level: int) -> Section:
 
 def _problem(problem: Problem) -> list[str]:
     times = f" ({problem.count} times)" if (problem.count or 1) > 1 else ""
-    return citation_lines(place(problem), f"{problem.kind or 'odd'}: {problem.text}{times}")
+    return citation_lines(place(problem), f"{messages.problem_kind(problem)}: {problem.text}{times}")
 
 
 def _rule(name: str, title: str | None, outcome: str, tree: ConditionTree | None) -> Iterator[str]:

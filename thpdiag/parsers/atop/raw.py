@@ -109,7 +109,7 @@ def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
             yield from _interval(Citation(source.member, number), given, header, record, commands)
     except _BrokenError as end:
         cite = Citation(source.member, number)
-        yield Problem(cite, f"the raw log of atop cannot be read on: {quoted(end)}", ProblemKind.DAMAGED, NAME)
+        yield Problem(cite, f"the rest of the raw log of atop cannot be read: {quoted(end)}", ProblemKind.DAMAGED, NAME)
 
 
 def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, commands: set[int]) -> Iterator[Record]:

@@ -385,7 +385,7 @@ class Counters:
 
     def _unknown(self, word: bytes, rest: bytes) -> None:
         if word or rest.strip():
-            self._note("a line of no subsystem that is known; it is left out")
+            self._note("a line of an unknown subsystem; it is left out")
 
     def _note(self, reason: str, line: Numbered | None = None) -> None:
         number, text = line or self._line

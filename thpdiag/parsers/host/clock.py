@@ -108,7 +108,7 @@ def _of_file(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]
             how = "timezone" if debian else "sysconfig"
             yield Fact("host.zone", found[1], source.cite(number, line), (("how", how),))
         elif debian and line.strip() and not line.startswith("#"):
-            odd.note(number, line, "no name of a time zone")
+            odd.note(number, line, "not the name of a time zone")
 
 
 def parse_localtime(source: Source, content: Content) -> Iterator[Record]:

@@ -395,7 +395,7 @@ def parse_page_size(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
         if found and int(found[1]) in PAGE_SIZES:
             yield Fact("kernel.page_size", int(found[1]), source.cite(number, line), time=source.time)
         elif line.strip():
-            odd.note(number, line, "no size of a page")
+            odd.note(number, line, "not a page size")
 
 
 PAGE_SIZE = Parser(

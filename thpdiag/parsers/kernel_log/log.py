@@ -260,7 +260,7 @@ def _texts(lines: Lines, odd: ParseErrors) -> Iterator[tuple[int, str]]:
             known[found["name"]] = json.loads(found["value"])
             text = _line(known) if found["name"] == "msg" else None
         except (ValueError, RecursionError, OverflowError):  # too deep, or a time that no float holds
-            odd.note(number, line, "no JSON value; the message is left out")
+            odd.note(number, line, "invalid JSON; the message is left out")
             continue
         if text is not None:
             yield number, text
@@ -404,7 +404,7 @@ def _journal_json_entries(lines: Lines, odd: ParseErrors) -> Iterator[Entry]:
         try:
             entry = json.loads(line.strip().removeprefix("data: "))
         except (ValueError, RecursionError):
-            odd.note(number, line, "no whole object; the entry is left out")
+            odd.note(number, line, "incomplete JSON; the entry is left out")
             continue
         yield Entry(number, line, entry)
 

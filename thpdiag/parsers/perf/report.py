@@ -139,7 +139,7 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         return
     if not table.entries:
         if current.samples:
-            yield Problem(current.cite, "a perf report of which no row is in the text", reader=PARSER.name)
+            yield Problem(current.cite, "a perf report without any row in the text", reader=PARSER.name)
         return
     events = table.events()
     names = (*current.events, *[""] * events)[:events]
@@ -149,7 +149,9 @@ def _profiles(current: _Part, header: dict[str, str]) -> Iterator[Record]:
         profile = table.profile(PARSER.name, name, current.cite, number)
         weight = float(profile.rows.weight.sum())
         if weight > _WHOLE + _ROUNDED * len(profile.rows):
-            text = f"rows of perf report that sum up to {weight:.0f} %, of which the header is missing or another's"
+            text = (
+                f"rows of perf report with {weight:.0f} % in all, whose header is missing or belongs to another table"
+            )
             yield Problem(current.cite, text, ProblemKind.ODD, PARSER.name)
         # of a group the text tells the sum
         total = current.samples if events == 1 else int(profile.rows.samples.sum()) or None

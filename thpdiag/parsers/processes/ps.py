@@ -298,7 +298,7 @@ class Lists:
             self.listed = True
             self.rows.begin_list()
         elif not is_head(text):
-            self.odd.note(number, text, "a line of no process list")
+            self.odd.note(number, text, "not a line of a process list")
 
     def _read(self, number: int, text: str) -> Iterator[Record]:
         """What the reader of single lists makes of a row, whether or not its process was there already."""

@@ -150,9 +150,7 @@ def _speedscope(source: Source, data: Json) -> Iterator[Record]:
             if names:
                 stacks.append(FoldedStack(names, weight, source.cite(1, " < ".join(names[::-1])[:200])))
     if odd:
-        yield Problem(
-            source.cite(1), "stacks of speedscope that are not whole", ProblemKind.ODD, SPEEDSCOPE, sum(odd.values())
-        )
+        yield Problem(source.cite(1), "incomplete stacks of speedscope", ProblemKind.ODD, SPEEDSCOPE, sum(odd.values()))
     if stacks:
         timed = any(profile.get("type") != "sampled" for profile in data["profiles"])
         other = timed or not units <= _UNITS
@@ -233,7 +231,7 @@ def _firefox(source: Source, data: Json) -> Iterator[Record]:
         text = "no function of this recording has a name: samply keeps addresses for its viewer; " + INSTEAD
         yield Problem(source.cite(1), text, ProblemKind.UNREADABLE, FIREFOX)
     if builder.odd:
-        text = "samples of the Firefox Profiler that are not whole"
+        text = "incomplete samples of the Firefox Profiler"
         yield Problem(source.cite(1), text, ProblemKind.ODD, FIREFOX, sum(builder.odd.values()))
     if builder.first is not None:
         yield builder.profile(FIREFOX, builder.first, facts=facts)
@@ -269,7 +267,7 @@ def _thread(
         if stack not in known:
             known[stack] = _chain(stack, prefixes, of_stack, len(frames))
         if (chain := known[stack]) is None:
-            builder.leave_out("a stack that is not whole")
+            builder.leave_out("an incomplete stack")
         else:
             builder.add([frames[n] for n in chain], weight, cite, task, max(1, int(weight)) if weight > 0 else 1)
 

@@ -80,8 +80,8 @@ def parameter(name: str, place: str, description: str, schema: Schema, *, requir
 
 _ACCEPTED: Final = {
     "job": ID, "sha256": SHA256, "size": COUNT,
-    "case": described(NULLABLE, "Of the same bundle, if it was analyzed before in the same way."),
-    "known": described(FLAG, "Whether the same content had come before."),
+    "case": described(NULLABLE, "The earlier case of the same bundle, if it was analyzed in the same way."),
+    "known": described(FLAG, "Whether the same content was uploaded before."),
 }  # fmt: skip
 _LEADING: Final = {
     "status": VERDICT, "rule": NULLABLE, "mechanism": NULLABLE, "severity": NULLABLE, "confidence": NULLABLE,
@@ -115,13 +115,13 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     "Case": record(
         id=ID, name=described(TEXT, "Of the upload."), sha256=TEXT,
         status=described(TEXT, "How the analysis ended: `ok`, or what cut it short."), reason=TEXT,
-        made={**TEXT, "format": "date-time"}, recorded=described(NULLABLE, "When the data was."), kept=FLAG,
+        made={**TEXT, "format": "date-time"}, recorded=described(NULLABLE, "The time range of the data."), kept=FLAG,
         tool=record(version=TEXT, rules_digest=TEXT, options={"type": "object"}),
         host=record(name=NULLABLE, title=NULLABLE, kernel=NULLABLE), verdict=record(**_LEADING, sentence=NULLABLE),
         undecided=described({"type": ["integer", "null"]}, "Rules that could not be decided."), page=TEXT, report=TEXT,
     ),
     "Cases": record(
-        total=COUNT, more=described(FLAG, "Whether more than `total` fit: a search by words counts no further."),
+        total=COUNT, more=described(FLAG, "Whether more than `total` match: a search by words counts no further."),
         cases=array(refer("Case")), next=described(NULLABLE, "Address of the next page."),
     ),
     "CaseWithHosts": {
@@ -144,7 +144,7 @@ REFUSALS: Final[Mapping[int, tuple[str, str]]] = {
     401: ("Unauthorized", "A token is needed, or this one is not valid."),
     403: ("Forbidden", "The token has another scope, or the request was sent by a page of another site."),
     404: ("NotFound", "There is nothing here, or nothing for this token."),
-    405: ("OtherMethod", "No such method here."),
+    405: ("OtherMethod", "The method is not allowed here."),
     408: ("TooSlow", "Too little data arrived for too long."),
     409: (
         "Conflict",
@@ -185,11 +185,11 @@ HEADERS: Final[Mapping[str, Schema]] = {
         ("Tus-Version", "Versions.", TEXT),
         ("Tus-Extension", "Extensions.", TEXT),
         ("Tus-Max-Size", "The maximum size of an upload.", COUNT),
-        ("Upload-Offset", "Bytes that have come and would outlive a crash.", COUNT),
-        ("Upload-Expires", "When it is given up if no byte comes: a date of RFC 9110.", TEXT),
-        ("Upload-Length", "Bytes that were announced.", COUNT),
+        ("Upload-Offset", "Bytes that arrived and would survive a crash.", COUNT),
+        ("Upload-Expires", "When the upload expires if no bytes arrive: a date of RFC 9110.", TEXT),
+        ("Upload-Length", "The size of the upload in bytes.", COUNT),
         ("Upload-Metadata", "`filename` with the name in base64.", TEXT),
-        ("Thpdiag-Job", "Address of the job, once all bytes have come.", TEXT),
+        ("Thpdiag-Job", "Address of the job, once all bytes have arrived.", TEXT),
         (
             "X-Thpdiag-Exit",
             "Exit code that `thpdiag analyze --fail-on` would have: 0, 1 (a finding of severity `fail-on` or above), "
@@ -258,7 +258,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             ),
             parameter(
                 "case", "query", "The file is added to this case: all its files are judged together, as a new version. "
-                "With the scope upload alone: a case of something that was sent with the same token.", ID,
+                "With only the scope upload: a case of an upload with the same token.", ID,
             ),
         ),
         body=_bytes_of("application/octet-stream", required=False),
@@ -281,7 +281,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {201: answer("The upload can be sent.", "Location", *_PROGRESS)},
         413, 507,
         parameters=(
-            parameter("Upload-Length", "header", "Bytes that will come.", OFFSET, required=True),
+            parameter("Upload-Length", "header", "The size of the upload in bytes.", OFFSET, required=True),
             parameter(
                 "Upload-Metadata", "header", "`filename` with the name in base64, and `hold` for one that is judged "
                 "with others (`POST /api/v1/cases`); other keys are not kept.",
@@ -299,7 +299,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("PATCH", "/files/{id}"): operation(
         "sendUpload", "Send bytes of an upload", {204: _SENT}, *_SENDING,
-        parameters=(parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET, required=True),),
+        parameters=(parameter("Upload-Offset", "header", "The offset of the sent bytes.", OFFSET, required=True),),
         body=_bytes_of(TUS_CONTENT_TYPE, required=True),
     ),
     ("DELETE", "/files/{id}"): operation(
@@ -307,23 +307,23 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
     ),
     ("POST", "/files/{id}"): operation(
         "sendUploadByPost",
-        "The same as PATCH, HEAD or DELETE, for senders behind something that does not know them",
+        "The same as PATCH, HEAD or DELETE, for clients behind a proxy that does not support them",
         {200: answer("Of HEAD."), 204: _SENT}, 405, *_SENDING,
         parameters=(
             parameter(
                 "X-HTTP-Method-Override", "header", "The intended method.",
                 {**TEXT, "enum": ["PATCH", "HEAD", "DELETE"]}, required=True,
             ),
-            parameter("Upload-Offset", "header", "The offset of these bytes.", OFFSET),
+            parameter("Upload-Offset", "header", "The offset of the sent bytes.", OFFSET),
         ),
         body=_bytes_of(TUS_CONTENT_TYPE, required=False),
     ),
     ("GET", "/api/v1/jobs/{id}"): operation(
         "findJob", "One analysis", {200: answer("The job.", **{_JSON: refer("Job")})},
-        description="With the scope upload alone: the jobs of one's own uploads.",
+        description="With only the scope upload: the jobs of your own uploads.",
     ),
     ("GET", "/api/v1/jobs/{id}/events"): operation(
-        "watchJob", "Changes of an analysis as they happen",
+        "watchJob", "Follow the progress of an analysis",
         {
             200: answer(
                 "Server-sent events. The data of each is JSON with `id`, `state`, `stage`, `ahead`, `reason`, `case` "
@@ -347,8 +347,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
             parameter(name, "query", description, schema)
             for name, description, schema in (
                 ("q", "Prefixes of words in findings, hosts, notes or tickets; all must match.", SEARCHED),
-                ("state", "Of the work on it.", {**TEXT, "enum": list(STATES)}),
-                ("assignee", "Who works on it.", SEARCHED),
+                ("state", "The state of the work on the case.", {**TEXT, "enum": list(STATES)}),
+                ("assignee", "The owner of the case.", SEARCHED),
                 ("host", "A part of the name of a host; capitals do not count.", SEARCHED),
                 ("verdict", "The verdict of any host.", {**TEXT, "enum": [*VERDICTS]}),
                 (
@@ -362,10 +362,10 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 ),
                 ("until", "Made before this time.", TIME),
                 (
-                    "limit", "Cases of a page.",
+                    "limit", "The number of cases on a page.",
                     {"type": "integer", "minimum": 1, "maximum": MAX_CASES, "default": CASES_PER_PAGE},
                 ),
-                ("below", "Where a page begins; taken from `next`.", OFFSET),
+                ("below", "Where the page begins; taken from `next`.", OFFSET),
             )
         ),
     ),
@@ -379,8 +379,8 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "type": "object", "required": ["uploads"], "additionalProperties": False,
                 "properties": {
                     "uploads": {**array(ID), "minItems": 1, "maxItems": MAX_FILES,
-                                "description": "Ids of resumable uploads that have come whole."},
-                    "case": described(ID, "They come to this case, as a new version of it."),
+                                "description": "IDs of complete resumable uploads."},
+                    "case": described(ID, "The files are added to this case, as a new version of it."),
                 },
             }}),
         },
@@ -391,7 +391,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         {200: answer("The case.", **{_JSON: refer("CaseWithHosts")})},
     ),
     ("DELETE", "/api/v1/cases/{id}"): operation(
-        "deleteCase", "Delete a case, and its bundle unless another case is of it",
+        "deleteCase", "Delete a case, and its bundle unless another case uses it",
         {204: answer("Deleted.")},
     ),
     ("PUT", "/api/v1/cases/{id}/kept"): operation(
@@ -423,7 +423,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         ),
     ),
     ("GET", "/api/v1/compare/{format}"): operation(
-        "compareCases", "Two cases compared: what a change did",
+        "compareCases", "Compare two cases: what a change did",
         {
             200: answer(
                 "The comparison.", **{"text/html": TEXT, _JSON: {"type": "object"}, "text/plain": TEXT},
@@ -431,7 +431,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
         },
         422,
         parameters=(
-            parameter("format", "path", "How it is written.", {**TEXT, "enum": [*COMPARISONS]}, required=True),
+            parameter("format", "path", "The format.", {**TEXT, "enum": [*COMPARISONS]}, required=True),
             parameter("before", "query", "The earlier case.", ID, required=True),
             parameter("after", "query", "The later case.", ID, required=True),
         ),
@@ -462,7 +462,7 @@ def describe(routes: Routes) -> Mapping[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "thpdiag serve", "version": "1", "summary": "Bundles in, diagnoses out.",
+            "title": "thpdiag serve", "version": "1", "summary": "Upload bundles, get diagnoses.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
             "description": (
                 "Times are RFC 3339 in UTC. Refusals are problem JSON (RFC 9457). A parameter of the query that is "
