@@ -1,0 +1,83 @@
+"""What each parser costs per line, beside splitting the lines of the same text at blanks in Python.
+
+The largest fixture of each parser is read as a whole, repeated to about half a megabyte where it is a text; of several
+turns the least CPU time counts. Recognizing the format, taking prompts off and checksums are part of it: what is
+measured is `read_input`. A repeated text is many short recordings, which costs more per line than one long recording
+(for those see vmstat.py, sysstat.py, collectl.py, and perf_script.py).
+
+    python bench/parsers.py [PARSER ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import process_time
+
+from thpdiag.host.options import Options
+from thpdiag.host.reading import read_input
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
+BYTES, COPIES, TURNS = 500_000, 200, 3
+
+
+def largest(parser: Path) -> Path:
+    """The largest recorded input of a parser: a file, or a folder that belongs together."""
+    inputs = [path for path in parser.iterdir() if path.name != "ORIGIN.md" and ".golden." not in path.name]
+    return max(inputs, key=lambda path: sum(file.stat().st_size for file in files(path)))
+
+
+def files(path: Path) -> list[Path]:
+    """The files of an input."""
+    return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+
+
+def least_cpu(work: Callable[[], object]) -> float:
+    """CPU seconds, the least of some turns; the first one loads modules and does not count."""
+    work()
+    spent = []
+    for _ in range(TURNS):
+        begun = process_time()
+        work()
+        spent.append(process_time() - begun)
+    return min(spent)
+
+
+def row_of(parser: Path, scratch: Path) -> str:
+    """A row of the table."""
+    (first, *others) = sorted(files(largest(parser)), key=lambda file: -file.stat().st_size)
+    data = first.read_bytes()
+    source = largest(parser)
+    binary = b"\0" in data or data[:2] in (b"\x1f\x8b", b"\x28\xb5")
+    copies = 1
+    if not others and not binary:
+        copies = max(1, min(COPIES, BYTES // max(1, len(data))))
+        source = scratch / first.name
+        source.write_bytes((data if data.endswith(b"\n") else data + b"\n") * copies)
+    lines = [line for file in files(source) for line in file.read_bytes().decode("utf-8", "replace").split("\n")]
+    given = read_input([source], Options())
+    records = sum(row.records or 0 for row in given.inputs)
+    reading = least_cpu(lambda: read_input([source], Options()))
+    splitting = least_cpu(lambda: [line.split() for line in lines])
+    per_line = reading / max(1, len(lines)) * 1e6
+    unit = "file" if binary else f"{per_line:.1f}"
+    ratio = "" if binary else f"{reading / splitting:.0f}"
+    total = sum(file.stat().st_size for file in files(source))
+    return f"| {parser.name} | {len(lines):,} | {records:,} | {unit} | {ratio} | {reading / total * 1e9:.0f} |"
+
+
+def main(names: list[str]) -> None:
+    """The table of all parsers, or of those named."""
+    import tempfile
+
+    print("| parser | lines | records | us per line | times splitting | ns per byte |")
+    print("|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        for parser in sorted(path for path in FIXTURES.iterdir() if path.is_dir()):
+            if not names or parser.name in names:
+                print(row_of(parser, Path(folder)), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
