@@ -79,6 +79,10 @@ class StoreFullError(ThpdiagError):
     exit_code = 6
 
 
+class StoreUnwritableError(StoreFullError):
+    """Nothing can be written, though not for want of room: the disk became read-only, say."""
+
+
 class ClusterError(ThpdiagError):
     """The scheduler of a cluster cannot be reached, or was lost on the way."""
 
@@ -97,6 +101,8 @@ class WorkersError(ThpdiagError):
     exit_code = 6
 
 
+# Of a disk that was mounted read-only after errors, does not answer, or belongs to somebody else by now.
+UNWRITABLE_ERRNOS = frozenset({errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM})
 _WRITE_REMEDIES: Mapping[int | None, str] = MappingProxyType(
     {
         **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free space and run it again"),

@@ -12,6 +12,7 @@ from command_line import ROOT
 from thpdiag.pipeline import analyze
 
 STORM = ROOT / "fixtures" / "captures" / "storm-always" / "bundle"
+GUEST = ROOT / "fixtures/healthy/sosreport-debian12-guest/bundle"
 SIZE = "sys/kernel/mm/transparent_hugepage/hpage_pmd_size"
 MEMINFO = """\
 MemTotal:       65536000 kB
@@ -112,3 +113,16 @@ def test_a_counter_that_falls_for_one_row_has_not_grown_by_that(damaged: int) ->
     steady = [44885, 44885, 44886, 44886, 44887, 44887]
     whole, changed = counter(*steady), counter(*steady[:3], damaged, *steady[4:])
     assert sure(found(document(changed))).keys() <= sure(found(document(whole))).keys()
+
+
+def test_two_files_of_a_capture_that_differ(tmp_path: Path) -> None:
+    """A setting that lost digits is another one; the list of sysctl in the same sosreport gives it away."""
+    shutil.copytree(GUEST, tmp_path / "bundle")
+    (place,) = (tmp_path / "bundle").rglob("proc/sys/vm/min_free_kbytes")
+    place.write_text("84\n")
+    result = analyze([tmp_path / "bundle"], rules())
+    assert sure(found(result)).keys() <= sure(found(result_of(GUEST))).keys()
+    texts = {one["member"].rpartition("/")[2]: one["text"] for one in result["problems"]}
+    assert "vm.min_free_kbytes is 84 here and 67584 in" in texts["min_free_kbytes"]
+    assert "vm.min_free_kbytes is 67584 here and 84 in" in texts["sysctl_-a"]
+    assert {r["id"]: r["outcome"] for r in result["rules"]}["THP-145"] == "unknown"

@@ -29,7 +29,7 @@ from postgres_server import running as postgres_running
 from serve_clients import BYTES, TUS, Bundle, Load, ask, begun, creation, dripped, part_sent, stored
 from serve_impatient import Hasty
 from serve_process import LONG, Running, running
-from serve_small_disk import Confined
+from serve_small_disk import Confined, Failing
 from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.database import DAY, RECEIVING, bundle, case, job, read_transaction, upload
 from thpdiag.serve.storage.jobs import DONE, RUNNING
@@ -301,6 +301,62 @@ def test_a_disk_that_fills_up_during_uploads(confined: Confined) -> None:
     assert hosts == [resumed.host, put.host]
     assert server.files() == {each.sha256[2:] for each in (Bundle(0), resumed, put)}
     assert "Traceback" not in server.log.read_text()
+
+
+def writes(server: Running, case: str, upload: str) -> dict[str, int]:
+    """Every kind of write but deleting, with how it was answered."""
+    sent, note = Bundle(5, 300_000), b"text=later&state=waiting&days=2"
+    body, kind = form(sent)
+    typed = {"Content-Type": "application/x-www-form-urlencoded", "Origin": server.url}
+    asked: dict[str, tuple[str, str, bytes, dict[str, str]]] = {
+        "put": ("PUT", "/api/v1/bundles/five.tar", sent.content, {}),
+        "form": ("POST", "/upload", body, kind),
+        "begin": ("POST", "/files", b"", creation(sent)),
+        "piece": ("PATCH", upload, bytes(300_000), {**BYTES, "Upload-Offset": "0"}),
+        "file of a case": ("POST", f"/cases/{case}/files", body, kind),
+        "keep": ("PUT", f"/api/v1/cases/{case}/kept", b"", {}),
+        "note": ("POST", f"/cases/{case}/notes", note, typed),
+        "state": ("POST", f"/cases/{case}/work", note, typed),
+        "link": ("POST", f"/cases/{case}/share", note, typed),
+    }
+    return {name: ask(server.port, *request).status for name, request in asked.items()}
+
+
+def reads(server: Running, case: str) -> set[int]:
+    places = ("/", "/cases", f"/cases/{case}", f"/cases/{case}/page", "/fleet", "/metrics", "/api/v1/cases")
+    return {server.asked("GET", place)[0] for place in places}
+
+
+def test_each_kind_of_write_on_a_full_disk(confined: Confined) -> None:
+    """It says that there is no room, nothing else breaks, and deleting makes room."""
+    server = confined
+    case = server.ended(server.sent(Bundle(0).content, Bundle(0).name))["case"]
+    upload = begun(server.port, Bundle(6, 300_000))
+    server.fill()
+    answers = writes(server, case, upload)
+    assert {name: status for name, status in answers.items() if status not in (507, 303)} == {}
+    assert {name for name, status in answers.items() if status == 507} >= {"put", "form", "begin", "piece"}
+    assert reads(server, case) == {200}
+    assert ask(server.port, "DELETE", f"/api/v1/cases/{case}").status == 204
+    assert "Traceback" not in server.log.read_text()
+
+
+@pytest.mark.proof
+def test_each_kind_of_write_on_a_disk_that_failed(tmp_path: Path) -> None:
+    """A file system that its disk made read-only: unavailable, not full, and not a mistake of the server."""
+    if shutil.which("mkfs.ext4") is None:
+        pytest.skip("no mkfs.ext4")
+    for server in Failing.on_a_small_disk(tmp_path / "data", "64m"):
+        case = server.ended(server.sent(Bundle(0).content, Bundle(0).name))["case"]
+        upload = begun(server.port, Bundle(6, 300_000))
+        server.fail()
+        answers = writes(server, case, upload)
+        assert set(answers.values()) == {503}, answers
+        assert ask(server.port, "DELETE", f"/api/v1/cases/{case}").status == 503
+        assert ask(server.port, "DELETE", upload, headers=TUS).status == 503
+        assert reads(server, case) == {200}
+        assert [server.asked("GET", path)[0] for path in ("/healthz", "/readyz")] == [503, 503]
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_the_quota_comes_before_the_disk_is_full(tmp_path: Path) -> None:

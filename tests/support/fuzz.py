@@ -8,7 +8,7 @@ Input number N of a seed is always the same: a fixture of any parser, some files
 fly, a saved result or baseline, or a rule, damaged one to three times. A child reads a batch of them, one of twenty is
 diagnosed too. A fault is
 
-- `hang`: more than 10 s of CPU; `memory`: more than 300 MB at any time; `death`: the child ended otherwise;
+- `hang`: more than 10 s of CPU in an analysis or a command; `memory`: more than 300 MB at any time; `death`: the child ended otherwise;
 - `traceback`: an exception, or a command that exits with 70; `bug`: a Problem that says that thpdiag made a mistake;
 - `silent`: of the records of the undamaged fixture, by the share of its lines that is left, more than half are missing
   though nothing says so: no Problem, and no file that no parser recognised. Lines are compared without quoting marks
@@ -58,6 +58,7 @@ from thpdiag.sandbox.preload import freeze_memory
 from thpdiag.sandbox.supervise import run_in_child
 
 HANG_SECONDS = 10
+MAX_COMMANDS = 20  # of one input
 PEAK_BYTES = 300_000_000
 ADDRESS_BYTES = 768 * MIB  # beyond those of the process that forks
 LOST, FEW = 0.5, 20  # share of the records that may be missing; fewer lines or records than that tell nothing
@@ -256,8 +257,16 @@ DAMAGES: Sequence[Damage] = (_as_text, _as_text, _as_numbers, _joined, _as_json,
 # Trying one
 
 
+def begin_time() -> None:
+    """What comes next has its own time, in a child with limits."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if soft != resource.RLIM_INFINITY:
+        resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(process_time()) + HANG_SECONDS, hard))
+
+
 def examine(one: Input, *, wholly: bool = True) -> Finding:
     """What becomes of it, in this process: it is read, or `wholly` diagnosed too; one or all commands are run."""
+    begin_time()
     begun, found = process_time(), Finding()
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
@@ -319,6 +328,7 @@ def run_commands(one: Input, room: Path, *, wholly: bool) -> None:
         ]
     at = zlib.crc32(data) % len(commands)
     for arguments in commands if wholly else [commands[at]]:
+        begin_time()
         _run(arguments)
 
 
@@ -466,8 +476,6 @@ def try_batch(batch: Sequence[tuple[Callable[[], Input], bool]]) -> list[Finding
     def call() -> Answer:
         sys.stdout = sys.stderr = io.StringIO()
         for make, wholly in batch:
-            hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
-            resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(process_time()) + HANG_SECONDS, hard))
             found = examine(make(), wholly=wholly)
             if found.peak > PEAK_BYTES and not found.fault:
                 found.fault, found.detail = "memory", f"{found.peak / 1e6:.0f} MB"
@@ -477,7 +485,9 @@ def try_batch(batch: Sequence[tuple[Callable[[], Input], bool]]) -> list[Finding
         return Answer(b"")
 
     with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
-        limits = Limits(len(batch) * HANG_SECONDS, len(batch) * 60.0, memory=ADDRESS_BYTES, said=64 * MIB)
+        limits = Limits(
+            len(batch) * MAX_COMMANDS * HANG_SECONDS, len(batch) * 60.0, memory=ADDRESS_BYTES, said=64 * MIB
+        )
         outcome = run_in_child(call, limits, Allowed((ROOT,), (), Path(room)), said.extend)
     done = [Finding(**json.loads(line)) for line in said.splitlines() if line.startswith(b'{"kind"')]
     if len(done) < len(batch) and not (done and done[-1].fault == "memory"):

@@ -38,6 +38,13 @@ class Confined(Running):
         return ["unshare", "-m", "sh", "-c", f"{mount} && exec {shlex.join(super().command())}"]
 
     @property
+    def device(self) -> str:
+        """What the folder is mounted from."""
+        assert self.process
+        mounts = Path(f"/proc/{self.process.pid}/mounts").read_text().splitlines()
+        return next(line.split()[0] for line in mounts if line.split()[1] == str(self.folder))
+
+    @property
     def disk(self) -> Path:
         """The folder as the server sees it."""
         assert self.process
@@ -63,3 +70,17 @@ class Confined(Running):
         while sum(file.stat().st_size > 0 for file in self.disk.glob("uploads/*")) < uploads:
             assert self.process
             assert self.process.poll() is None
+
+
+class Failing(Confined):
+    """On an ext4 of its own that becomes read-only when its disk fails."""
+
+    def command(self) -> list[str]:
+        image = shlex.quote(str(self.folder.with_suffix(".ext4")))
+        make = f"truncate -s {self.size} {image} && mkfs.ext4 -q -e remount-ro {image}"
+        mount = f"{make} && mount -o loop {image} {shlex.quote(str(self.folder))}"
+        return ["unshare", "-m", "sh", "-c", f"{mount} && exec {shlex.join(Running.command(self))}"]
+
+    def fail(self) -> None:
+        """As after an error that the file system finds on its disk."""
+        (Path("/sys/fs/ext4") / Path(self.device).name / "trigger_fs_error").write_text("a test")

@@ -15,7 +15,8 @@ Values that no kernel has given: parts that are larger than their whole, sizes t
 
 A damaged digit makes another number, not none, and nothing in its line says so. What contradicts arithmetic is left
 out with a Problem, so that rules which need it say unknown. Counters of one snapshot are not read at one moment, and
-each CPU holds back some of its pages: a little more than the whole is no damage.
+each CPU holds back some of its pages: a little more than the whole is no damage. Nor does one file of a capture
+tell another value of a setting than the next: where two differ, neither is used.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ from thpdiag.model import (
     Moment,
     Note,
     Problem,
+    ProblemKind,
     Profile,
     Record,
     Sample,
@@ -56,6 +58,7 @@ from thpdiag.model import (
 )
 from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
+from thpdiag.model.text import path_name
 
 MEMORY = "node_memory_MemTotal_bytes"
 RESIDENT = "process_resident_memory_bytes"
@@ -114,7 +117,31 @@ def without_impossible(records: Iterable[Record]) -> tuple[list[Record], list[Pr
                 rest = {name: value for name, value in record.values.items() if name not in names}
                 record = replace(record, values=rest)
         kept.append(record)
+    for facts in _contradictory_settings(kept):
+        problems += (_contradiction(fact, facts) for fact in facts)
+        refused = set(map(id, facts))
+        kept = [record for record in kept if id(record) not in refused]
     return kept, problems
+
+
+def _contradictory_settings(records: Iterable[Record]) -> Iterator[list[Fact]]:
+    """Values of a sysctl setting at one moment that two files of one capture tell, and that differ."""
+    settings: dict[tuple[object, ...], list[Fact]] = defaultdict(list)
+    for record in records:
+        if isinstance(record, Fact) and record.name.startswith("sysctl.") and not record.provenance:
+            settings[root_of(record.cite.member), record.name, record.labels, record.time].append(record)
+    for (root, *_), facts in settings.items():
+        values, members = {fact.value for fact in facts}, {fact.cite.member for fact in facts}
+        differing = {(fact.cite.member, fact.value) for fact in facts}
+        if root and len(values) > 1 and len(members) == len(differing):  # a file with two values tells of a change
+            yield facts
+
+
+def _contradiction(fact: Fact, facts: Sequence[Fact]) -> Problem:
+    other = next(one for one in facts if one.value != fact.value)
+    setting, place = fact.name.removeprefix("sysctl."), path_name(other.cite.member)
+    text = f"{setting} is {fact.value} here and {other.value} in {place}; neither value is used"
+    return Problem(fact.cite, text, ProblemKind.DISAGREEMENT)
 
 
 def _problem(cite: Citation, reason: str) -> Problem:

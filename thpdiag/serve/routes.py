@@ -6,7 +6,6 @@ other addresses are pages for people. `application` makes an ASGI application of
 
 from __future__ import annotations
 
-import errno
 from inspect import iscoroutinefunction
 from typing import Final
 
@@ -17,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, describe_unwritable
+from thpdiag.errors import UNWRITABLE_ERRNOS, StoreBusyError, StoreError, StoreFullError, describe_unwritable
 from thpdiag.serve.access.gate import Routes, Rule, protect
 from thpdiag.serve.access.http import RefusedError, problem_response, wants_page
 from thpdiag.serve.access.principals import Scope
@@ -121,10 +120,6 @@ ROUTES: Final = Routes(
         Rule("GET", "/static/{name}", ANYBODY, get_static_file),
     )
 )
-
-
-# Of a data folder whose disk was mounted read-only after errors, does not answer, or belongs to somebody else by now.
-UNWRITABLE_ERRNOS: Final = {errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES, errno.EPERM}
 
 
 def application(server: Server) -> ASGIApp:

@@ -247,7 +247,7 @@ class SarText:
             yield from self.end()
             self.date, self.machine = banner[3], banner[4] or ""
             self._all, self.times = {}, Times(self.date, source=self.source)
-            self.table, self.lost = None, False
+            self.table, self.lost = None, True  # until a header comes
             yield from banner_facts(self.source, number, text)
         elif restart := RESTART.match(text):
             self._held.append((number, text, restart[1] or ""))

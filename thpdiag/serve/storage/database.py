@@ -42,6 +42,8 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -87,7 +89,15 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.schema import CreateColumn
 from sqlalchemy.types import TypeDecorator, TypeEngine
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
+from thpdiag.errors import (
+    UNWRITABLE_ERRNOS,
+    StoreBusyError,
+    StoreError,
+    StoreFullError,
+    StoreUnwritableError,
+    UsageError,
+    describe_unwritable,
+)
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS
 from thpdiag.store.schema import describe_full_disk, is_disk_full
 
@@ -402,6 +412,8 @@ def _store_error(url: URL, error: DBAPIError) -> StoreError | StoreBusyError | S
     said = str(getattr(error, "orig", error)).strip().partition("\n")[0] or type(error).__name__  # no statement
     if isinstance(error.orig, sqlite3.Error):
         if is_disk_full(error.orig):
+            if refused := _write_refusal(Path(place).parent):
+                return StoreUnwritableError(describe_unwritable(Path(place), refused))
             return StoreFullError(f"{place}: {describe_full_disk(error.orig)}; what was stored before is whole")
         busy = error.orig.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
     elif _sql_state(error) in _FULL_STATES:
@@ -411,6 +423,15 @@ def _store_error(url: URL, error: DBAPIError) -> StoreError | StoreBusyError | S
     if busy:
         return StoreBusyError(f"{place}: another process has kept the database to itself for too long")
     return StoreError(f"{place}: the database cannot be used ({said})")
+
+
+def _write_refusal(folder: Path) -> OSError | None:
+    """Why no file can be made there, other than for want of room: SQLite tells both as an error of the disk."""
+    try:
+        with TemporaryFile(dir=folder):
+            return None
+    except OSError as error:
+        return error if error.errno in UNWRITABLE_ERRNOS else None
 
 
 def _sql_state(error: DBAPIError) -> str:

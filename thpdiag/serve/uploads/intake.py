@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, StoreUnwritableError
 from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads
 
@@ -60,7 +60,7 @@ def upload_refusal(error: Exception) -> RefusedError:
     match error:
         case RefusedError():
             return error
-        case StoreFullError():
+        case StoreFullError() if not isinstance(error, StoreUnwritableError):
             return RefusedError(507, str(error))
         case StoreBusyError():
             return RefusedError(423, str(error))
