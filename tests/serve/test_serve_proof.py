@@ -30,6 +30,7 @@ from serve_clients import BYTES, TUS, Bundle, Load, ask, begun, creation, drippe
 from serve_impatient import Hasty
 from serve_process import LONG, Running, running
 from serve_small_disk import Confined, Failing
+from serve_stepping import Stepping
 from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.database import DAY, RECEIVING, bundle, case, job, read_transaction, upload
 from thpdiag.serve.storage.jobs import DONE, RUNNING
@@ -38,6 +39,7 @@ from thpdiag.serve.storage.storage import Storage
 
 FULL = os.environ.get("THPDIAG_PROOF") == "1"
 KILLS, EACH = (50, 6) if FULL else (1, 3)  # kills, and bundles that begin to be sent after each start
+STEPS = 100 if FULL else 3  # of the clock
 UPLOADS, READERS = (20, 200) if FULL else (3, 8)
 HELD = 300 if FULL else 30
 SLOW = 50 if FULL else 12
@@ -119,6 +121,29 @@ def test_the_database_is_killed_under_load(tmp_path: Path) -> None:
         assert "Traceback" not in server.log.read_text()
         with closing(opened(server, database)) as storage:
             each_is_there_once(storage, load)
+
+
+def test_the_clock_steps_under_load(tmp_path: Path) -> None:
+    """By hours while bundles are sent and analyzed, by half a year while none is: nothing is lost or doubled."""
+    chance, hour = random.Random(10), 3600.0
+    server = Stepping(tmp_path / "data", ("--workers", "2"))
+    with server.serving():
+        load = Load(server)
+        with load.running(senders=4, readers=3):
+            for step in range(STEPS):
+                load.add(*(Bundle(EACH * step + n, chance.randrange(1_200_000)) for n in range(EACH)))
+                load.after(chance.randrange(1, 40))
+                server.step_to(chance.choice((-20, -6, -1, 0, 1, 6, 20)) * hour)
+        ended = {server.ended(key)["state"] for key in load.jobs.values()}
+        for ahead in (DAY / 2, 180 * DAY, -180 * DAY, 0.0):
+            server.step_to(ahead)
+            assert server.asked("GET", "/cases")[0] == server.asked("GET", "/healthz")[0] == 200
+        assert server.end() == 0
+    assert ended == {DONE}
+    assert len(load.jobs) == EACH * STEPS
+    assert "Traceback" not in server.log.read_text()
+    with closing(opened(server, None)) as storage:
+        each_is_there_once(storage, load)
 
 
 def each_is_there_once(storage: Storage, load: Load) -> None:

@@ -8,7 +8,8 @@ Input number N of a seed is always the same: a fixture of any parser, some files
 fly, a saved result or baseline, or a rule, damaged one to three times. A child reads a batch of them, one of twenty is
 diagnosed too. A fault is
 
-- `hang`: more than 10 s of CPU in an analysis or a command; `memory`: more than 300 MB at any time; `death`: the child ended otherwise;
+- `hang`: more than 10 s of CPU in an analysis or a command; `memory`: more than 300 MB at any time; `death`: the child
+  ended otherwise;
 - `traceback`: an exception, or a command that exits with 70; `bug`: a Problem that says that thpdiag made a mistake;
 - `silent`: of the records of the undamaged fixture, by the share of its lines that is left, more than half are missing
   though nothing says so: no Problem, and no file that no parser recognised. Lines are compared without quoting marks

@@ -15,11 +15,11 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Event, Thread
-from time import time
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -39,7 +39,7 @@ from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, open_oidc, open_receivers, open_storage
 from thpdiag.serve.storage.backup import KEY_FILE
-from thpdiag.serve.storage.database import parse_database_url
+from thpdiag.serve.storage.database import DAY, parse_database_url
 from thpdiag.serve.storage.retention import Pruned, Terms
 from thpdiag.serve.storage.storage import DAMAGED, Storage
 from thpdiag.serve.uploads.intake import Intake
@@ -49,6 +49,7 @@ from thpdiag.store.results import Analysis
 
 LOG: Final = logging.getLogger("thpdiag.serve.prune")
 PRUNE_SECONDS: Final = 3600.0
+JUMP_SECONDS: Final = 3600.0  # of the clock, more than a correction
 CHECK_SECONDS: Final = 10.0
 SERVER_PRINCIPAL: Final = Principal("server", Way.LOCAL, frozenset())
 COMMAND_PRINCIPAL: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
@@ -78,12 +79,43 @@ def describe_pruned(pruned: Pruned) -> str:
     return f"{gone or 'nothing'}; {pruned.freed} bytes of bundles"
 
 
+def steady_seconds() -> float:
+    """A clock that nobody sets, and that goes on while the machine sleeps where the platform has such a one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class ClockWatch:
+    """Whether the clock jumped ahead, by one that only runs: what seems past its time then may be new.
+
+    A day after the jump the clock is believed.
+    """
+
+    def __init__(self, clock: Callable[[], float], steady: Callable[[], float] = steady_seconds) -> None:
+        self._clock, self._steady = clock, steady
+        self._difference, self._since = clock() - steady(), 0.0
+
+    def jump(self) -> float:
+        """The seconds it jumped ahead lately, 0 without a jump."""
+        now = self._steady()
+        difference = self._clock() - now
+        ahead = difference - self._difference
+        if ahead > JUMP_SECONDS:
+            self._since = self._since or now
+            if now - self._since < DAY:
+                return ahead
+        if ahead >= -JUMP_SECONDS:  # of one that went back the way forward is no jump
+            self._difference = difference
+        self._since = 0.0
+        return 0.0
+
+
 class Pruning:
     """A thread that looks through the database and prunes, at the start and every hour, and has the health of the
-    server checked in between; to be used as a context."""
+    server checked in between; to be used as a context. While the clock may be wrong nothing is pruned."""
 
     def __init__(self, storage: Storage, terms: Terms, check: Callable[[], object]) -> None:
         self._storage, self._terms, self._check, self._over = storage, terms, check, Event()
+        self._watch = ClockWatch(storage.clock)
         self._thread = Thread(target=self._run, name="prune")
 
     def __enter__(self) -> Self:
@@ -99,7 +131,10 @@ class Pruning:
             self._storage.verify()
             self._check()
             try:
-                LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
+                if jump := self._watch.jump():
+                    LOG.warning("prune: the clock jumped %.0f s ahead; nothing is pruned for a day", jump)
+                else:
+                    LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
             except (StoreError, StoreBusyError, StoreFullError) as error:
                 LOG.warning("prune: %s", error)
             for _ in range(round(PRUNE_SECONDS / CHECK_SECONDS)):
@@ -134,19 +169,19 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
             check_layers()
         limits = Limits(every_layer=settings.require_sandbox)
         workers = Workers(storage, analysis, settings.worker_count, limits, rules=settings.rules)
-        bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time, storage.logins)
+        bearer = Bearer(storage.tokens, Attempts(), storage.audit.add, time.time, storage.logins)
         key, intake = load_key(storage.folder / KEY_FILE), Intake(storage.uploads, settings.upload_limit)
         server = Server(
             *(storage, access, key, bearer, intake, rules, analysis, settings.terms),
             workers=settings.worker_count,
             wake=workers.wake,
-            clock=time,
-            oidc=OidcClient(provider, time) if provider else None,
+            clock=time.time,
+            oidc=OidcClient(provider, time.time) if provider else None,
         )
         loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
         undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
-        undo.enter_context(Webhooks(storage, receivers, time))
+        undo.enter_context(Webhooks(storage, receivers, time.time))
         undo.enter_context(workers)
         tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C stops it")
         loop.run([listening])
