@@ -16,7 +16,7 @@ from command_line import SUPPORT, Run
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import Analysis
 from thpdiag.store.store import Store
-from triage_runs import FULL, after, command, ended, progress, results, small, started, triage
+from triage_runs import FULL, after, after_results, command, ended, progress, results, small, started, triage
 
 PROOF = pytest.mark.skipif(not FULL, reason="the full length runs with THPDIAG_PROOF=1")
 BUNDLES, KILLS = (200, 100) if FULL else (6, 2)
@@ -28,15 +28,17 @@ def test_killed_at_any_moment_each_bundle_is_there_once(tmp_path: Path, run: Run
     most = max(2 * BUNDLES // KILLS, 2)
     for _ in range(KILLS):
         with started(place, out) as killed:
-            after(killed, chance.randrange(most))
+            after_results(killed, chance.randrange(most))
             killed.kill()
             ended(killed)
+    stored = len(results(out))
     last = run("triage", place, "--out-dir", out, "-j", "2", "--resume", "--progress", "json")
     undisturbed = run("triage", place, "--out-dir", tmp_path / "other", "-j", "2")
 
     assert (last.code, undisturbed.code) == (0, 0)
     told = progress(last.err)[-1]
-    assert (told["found"], told["done"], told["twice"]) == (BUNDLES, BUNDLES, 0)
+    assert (told["found"], told["done"], told["twice"], told["skipped"]) == (BUNDLES, BUNDLES, 0, stored)
+    assert stored > BUNDLES // 3  # at moments all over the batch
     assert results(out) == results(tmp_path / "other")
 
 

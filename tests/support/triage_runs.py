@@ -85,6 +85,14 @@ def after(run: subprocess.Popen[str], lines: int) -> int:
     return sum(1 for _, line in zip(range(lines), run.stderr, strict=False) if line.startswith("{"))
 
 
+def after_results(run: subprocess.Popen[str], count: int) -> None:
+    """Read until the run has analyzed so many bundles, or all there are; those that it skips do not count."""
+    assert run.stderr is not None
+    done = 0
+    while done < count and (line := run.stderr.readline()):
+        done = sum(json.loads(line)["statuses"].values()) if line.startswith("{") else done
+
+
 def ended(run: subprocess.Popen[str]) -> str:
     """What else it says until it has ended."""
     return run.communicate(timeout=300)[1]
