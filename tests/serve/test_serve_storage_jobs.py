@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from serve_storage_fixtures import ANALYSIS, Hands, Opened, accepted, digest, done, result, sent
 from small_results import document
 from thpdiag.serve.storage.bundles import StorageLimits
@@ -98,6 +100,17 @@ def test_a_restart_takes_up_what_was_running(opened: Opened) -> None:
     assert storage.cases.complete(lost, result(digest(1), document(5)), ANALYSIS) is None
     key = done(restarted, again, document(1))
     assert restarted.cases.document(key) == document(1)
+
+
+@pytest.mark.parametrize(("step", "taken"), [(-119.0, 0), (-121.0, 1), (119.0, 0), (121.0, 1)])
+def test_a_worker_that_is_silent_is_lost_whatever_the_clock_does(
+    storage: Storage, hands: Hands, step: float, taken: int
+) -> None:
+    """Two minutes without a beat, or a beat from the time before the clock was set back."""
+    accepted(storage, 1)
+    claimed(storage)
+    hands.now += step
+    assert storage.jobs.take_up(hands.now - 120.0) == taken
 
 
 def test_a_job_that_ends_every_server_is_given_up(storage: Storage) -> None:

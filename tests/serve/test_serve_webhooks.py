@@ -21,6 +21,7 @@ from thpdiag.serve.access.principals import parse_networks
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.webhooks import (
     FIRST_WAIT_SECONDS,
+    LONGEST_WAIT_SECONDS,
     MAX_ATTEMPTS,
     DeliveryError,
     Receivers,
@@ -142,9 +143,21 @@ def test_it_is_given_up(opened: Opened, hands: Hands, status: int) -> None:
         for _ in range(attempts):
             hooks(storage, hands, receiver.url).deliver_due()
             hands.now += 6 * 3600
-        assert storage.deliveries.due() == []
+        assert storage.deliveries.due(LONGEST_WAIT_SECONDS) == []
     assert len(receiver.heard) == attempts
     assert hands.now - began < 5 * 86_400
+
+
+def test_a_clock_that_is_set_back_keeps_nobody_waiting(opened: Opened, hands: Hands) -> None:
+    """What is to be sent again at a time that is weeks away now is sent at once."""
+    with receiving(503, 200) as receiver:
+        storage = opened(receivers=(receiver_key(receiver.url),))
+        cased(storage, 1)
+        assert hooks(storage, hands, receiver.url).deliver_due() == 0
+        assert hooks(storage, hands, receiver.url).deliver_due() == 0
+        hands.now -= 30 * 86_400
+        assert hooks(storage, hands, receiver.url).deliver_due() == 1
+    assert len(receiver.heard) == 2
 
 
 def test_a_case_that_is_deleted_is_not_told(opened: Opened, hands: Hands) -> None:
@@ -154,7 +167,7 @@ def test_a_case_that_is_deleted_is_not_told(opened: Opened, hands: Hands) -> Non
         storage.removal.delete_case(cased(storage, 1))
         cased(storage, 2)
         assert hooks(storage, hands, "http://127.0.0.1:1/").deliver_due() == 0
-        assert storage.deliveries.due() == []
+        assert storage.deliveries.due(LONGEST_WAIT_SECONDS) == []
     assert receiver.heard == []
 
 

@@ -258,11 +258,11 @@ def acceptable(finding: object) -> bool:
 
 
 def baseline_text(data: Mapping[str, Any]) -> str:
-    """The file. AcceptanceError if it is larger than one that is read."""
+    """The file. InputError if it is larger than one that is read."""
     text = to_json(data)
     if len(text) > MAX_BASELINE_BYTES:
         entries, most = len(data["accepted"]), MAX_BASELINE_BYTES >> 20
-        raise AcceptanceError(f"a baseline of {entries:,} findings is larger than {most} MiB; none is read")
+        raise InputError(f"a baseline of {entries:,} findings is larger than {most} MiB; none is read")
     return text
 
 

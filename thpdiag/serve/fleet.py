@@ -106,7 +106,8 @@ class FleetCache:
         if made is not None or not now.cases:
             return FleetView(now.cases, made)
         with self._lock:
-            if (self._work is None or not self._work.is_alive()) and self._clock() >= self._retry:
+            pause = self._retry - self._clock()  # longer than any if the clock was set back
+            if (self._work is None or not self._work.is_alive()) and not 0 < pause <= MAX_RETRY_SECONDS:
                 self._begun = self._clock()
                 self._work = Thread(target=self._make, name="fleet", daemon=True)
                 self._work.start()

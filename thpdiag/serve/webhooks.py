@@ -166,7 +166,7 @@ class Webhooks:
     def deliver_due(self, over: Event | None = None) -> int:
         """Send what is due; how many were heard."""
         heard = 0
-        for one in self._storage.deliveries.due():
+        for one in self._storage.deliveries.due(LONGEST_WAIT_SECONDS):
             if over is not None and over.is_set():
                 break
             heard += self._deliver(one)

@@ -400,10 +400,12 @@ class Deliveries:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
 
-    def due(self) -> list[Delivery]:
-        """The earliest first."""
+    def due(self, longest_wait: float) -> list[Delivery]:
+        """The earliest first; also what would wait for longer than that, from before the clock was set back."""
         columns = (delivery.c.number, delivery.c.id, delivery.c.receiver, case.c.id, delivery.c.attempts)
-        wanted = select(*columns).join(case, delivery.c.case == case.c.number).where(delivery.c.due <= self._clock())
+        now = self._clock()
+        is_due = (delivery.c.due <= now) | (delivery.c.due > now + longest_wait)
+        wanted = select(*columns).join(case, delivery.c.case == case.c.number).where(is_due)
         return [Delivery(*row) for row in fetch_rows(self._engine, wanted.order_by(delivery.c.number).limit(MAX_DUE))]
 
     def postpone(self, one: Delivery, until: float) -> None:

@@ -180,12 +180,12 @@ class Jobs:
     def take_up(self, silent_since: float | None = None) -> int:
         """Queue again what was running when the server ended; how many jobs that were.
 
-        With a time only those whose last heartbeat is older, whose worker alone has ended. A job that has taken all its
-        attempts with it fails.
+        With a time only those whose last heartbeat is older, whose worker alone has ended; or as far ahead, from before
+        the clock was set back. A job that has taken all its attempts with it fails.
         """
         lost = job.c.state == RUNNING
         if silent_since is not None:
-            lost &= job.c.heartbeat < silent_since
+            lost &= ~job.c.heartbeat.between(silent_since, 2 * self._clock() - silent_since)
         why = {"status": "lost", "reason": SERVER_ENDED.format(self._attempts)}
         spent = {"state": FAILED, "claim": None, "ended": self._clock(), **why}
         with write_transaction(self._engine) as connection:
