@@ -26,6 +26,7 @@ def test_a_clock_that_runs_or_is_corrected() -> None:
 
 
 def test_a_jump_is_believed_after_a_day() -> None:
+    """Until then it is one; then it is the time, and only the next jump is one."""
     clocks = Clocks()
     assert clocks.after(HOUR, 200 * DAY) == 200 * DAY
     assert clocks.after(23 * HOUR, 200 * DAY) == 200 * DAY
