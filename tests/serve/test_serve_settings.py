@@ -47,7 +47,7 @@ def test_every_setting_is_a_key_and_an_option() -> None:
     """What the file knows is what there is, and the command has it too, but for the scopes of a proxy's users."""
     names = {field.name for field in fields(Settings)}
     given = {parameter.name for parameter in run_server.params} - {"config"}
-    assert len(names) == 32
+    assert len(names) == 36
     assert names - given == {"user_scopes"}
 
 

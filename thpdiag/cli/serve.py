@@ -165,6 +165,19 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
     "--webhook-network", "webhook_networks", multiple=True, metavar="NETWORK",
     help="A private network or address that webhooks may reach; may be given several times.",
 )  # fmt: skip
+@click.option(
+    "--mail-to", multiple=True, metavar="ADDRESS",
+    help="A mail address to notify of each new case; may be given several times.",
+)  # fmt: skip
+@click.option("--mail-from", metavar="ADDRESS", help="The address that mail is sent from.")
+@click.option(
+    "--mail-server", metavar="URL",
+    help="The mail server: smtps://USER@HOST:PORT or, for STARTTLS, smtp://USER@HOST:PORT.",
+)  # fmt: skip
+@click.option(
+    "--mail-password", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="The file with the password for the mail server.",
+)  # fmt: skip
 @shared.REQUIRE_SANDBOX
 def run_server(place: Place, access: str | None, **options: Any) -> None:
     """Start the server; Ctrl-C or SIGTERM stops it. Finished uploads are kept, and analyses restart next time.

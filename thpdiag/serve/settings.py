@@ -26,11 +26,12 @@ from typing import Any, Final
 from thpdiag.errors import UsageError
 from thpdiag.serve.access.oidc import OidcSettings, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
+from thpdiag.serve.mail import check_mail
 from thpdiag.serve.storage.bundles import SPARE_BYTES, StorageLimits
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
-from thpdiag.serve.webhooks import Receivers, check_receivers, receiver_key
+from thpdiag.serve.webhooks import MAIL_SCHEME, Receivers, check_receivers, receiver_key
 
 BYTE_UNITS: Final[Mapping[str, int]] = MappingProxyType(
     {unit: 1000**power for power, unit in enumerate(("B", "kB", "MB", "GB", "TB"))}
@@ -148,10 +149,19 @@ class Settings:
     webhooks: tuple[str, ...] = field(default=(), metadata=TEXTS)
     webhook_secret: Path | None = field(default=None, metadata=PATH)
     webhook_networks: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    mail_to: tuple[str, ...] = field(default=(), metadata=TEXTS)
+    mail_from: str = field(default="", metadata=TEXT)
+    mail_server: str = field(default="", metadata=TEXT)
+    mail_password: Path | None = field(default=None, metadata=PATH)
 
     @property
     def terms(self) -> Terms:
         return Terms(self.keep_bundles, self.keep_cases, self.keep_audit)
+
+    @property
+    def receivers(self) -> tuple[str, ...]:
+        """Addresses of programs and of people that are told of each new case."""
+        return (*self.webhooks, *(f"{MAIL_SCHEME}{address}" for address in self.mail_to))
 
     @property
     def worker_count(self) -> int:
@@ -176,10 +186,13 @@ def open_oidc(settings: Settings) -> OidcSettings | None:
 
 
 def open_receivers(settings: Settings) -> Receivers:
-    """The webhooks, with the secret of their messages."""
+    """The webhooks, with the secret of their messages, and who gets mail."""
     secret = check_receivers(settings.webhooks, settings.webhook_secret)
+    mail = check_mail(settings.mail_server, settings.mail_from, settings.mail_to, settings.mail_password)
     origin = settings.origins[0] if settings.origins else ""
-    return Receivers(settings.webhooks, secret, parse_networks(settings.webhook_networks), origin)
+    if mail and not origin:
+        raise UsageError("mail leads to cases: name the address of this server in browsers (origins)")
+    return Receivers(settings.receivers, secret, parse_networks(settings.webhook_networks), origin, mail=mail)
 
 
 def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
@@ -197,7 +210,7 @@ def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
         settings.owner_cases, settings.owner_uploads,
         settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
     )  # fmt: skip
-    receivers = tuple(map(receiver_key, settings.webhooks))
+    receivers = tuple(map(receiver_key, settings.receivers))
     return Storage.open(
         settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew, receivers=receivers
     )

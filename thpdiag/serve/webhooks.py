@@ -1,4 +1,5 @@
 """Tells other programs what came of a bundle: a POST of JSON for each new case, signed, sent again until it is heard.
+Mail goes the same way.
 
     Thpdiag-Delivery: ID                  the same each time that it is sent again
     Thpdiag-Signature: t=TIME,v1=HEX      HMAC-SHA256 of `TIME.` and the body, by the shared secret
@@ -31,7 +32,8 @@ from thpdiag import __version__
 from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
 from thpdiag.serve.access.principals import Network, Resolve, is_in_networks, parse_address, resolve_host
 from thpdiag.serve.api.responses import case_json
-from thpdiag.serve.storage.cases import Delivery
+from thpdiag.serve.mail import MailError, MailServer, message, send
+from thpdiag.serve.storage.cases import Case, Delivery
 from thpdiag.serve.storage.storage import Storage
 
 LOG: Final = logging.getLogger("thpdiag.serve.webhooks")
@@ -42,6 +44,7 @@ LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
 MAX_ATTEMPTS: Final = 15  # over two days
 GONE: Final = 410  # the receiver wants no more
 MIN_SECRET_CHARS: Final = 24
+MAIL_SCHEME: Final = "mailto:"
 STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 
 
@@ -51,13 +54,17 @@ class DeliveryError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """The addresses, what messages are signed with, private networks that may be reached, how browsers name us."""
+    """The addresses, what messages are signed with, private networks that may be reached, how browsers name us.
+
+    An address that begins with `mailto:` gets mail by the server `mail`.
+    """
 
     addresses: tuple[str, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     networks: tuple[Network, ...] = ()
     origin: str = ""
     resolve: Resolve = resolve_host
+    mail: MailServer | None = None
 
     @property
     def by_key(self) -> Mapping[str, str]:
@@ -178,26 +185,33 @@ class Webhooks:
         if address is None or case is None:
             deliveries.remove(one)
             return False
-        message: dict[str, Any] = {"event": "verdict", "delivery": one.id, "case": case_json(case)}
-        message["url"] = f"{self._receivers.origin}/cases/{case.id}"
-        body = json.dumps(message).encode()
-        headers = {
-            "Content-Type": "application/json", "User-Agent": f"thpdiag/{__version__}", "Thpdiag-Delivery": one.id,
-            "Thpdiag-Signature": sign(self._receivers.secret, self._clock(), body),
-        }  # fmt: skip
         try:
-            status = post(address, headers, body, self._receivers)
+            status = self._tell(one, case, address)
             why = "" if 200 <= status < 300 else f"it answered {status}"
-        except DeliveryError as error:
+        except (DeliveryError, MailError) as error:
             status, why = 0, str(error)
         if not why or status == GONE or one.attempts + 1 >= MAX_ATTEMPTS:
             if why:
                 LOG.error(
-                    "webhook %s was not notified of case %s, which is not retried: %s", one.receiver, case.id, why
+                    "receiver %s was not notified of case %s, which is not retried: %s", one.receiver, case.id, why
                 )
             deliveries.remove(one)
             return not why
         wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**one.attempts)
-        LOG.warning("webhook %s was not notified of case %s: %s; again in %d s", one.receiver, case.id, why, wait)
+        LOG.warning("receiver %s was not notified of case %s: %s; again in %d s", one.receiver, case.id, why, wait)
         deliveries.postpone(one, self._clock() + wait)
         return False
+
+    def _tell(self, one: Delivery, case: Case, address: str) -> int:
+        """The status of the answer; 200 of a mail server that took the message."""
+        url, mail = f"{self._receivers.origin}/cases/{case.id}", self._receivers.mail
+        if mail is not None and address.startswith(MAIL_SCHEME):
+            send(mail, message(case, url, mail.sender, address.removeprefix(MAIL_SCHEME), one.id, self._clock()))
+            return 200
+        news: dict[str, Any] = {"event": "verdict", "delivery": one.id, "case": case_json(case), "url": url}
+        body = json.dumps(news).encode()
+        headers = {
+            "Content-Type": "application/json", "User-Agent": f"thpdiag/{__version__}", "Thpdiag-Delivery": one.id,
+            "Thpdiag-Signature": sign(self._receivers.secret, self._clock(), body),
+        }  # fmt: skip
+        return post(address, headers, body, self._receivers)
