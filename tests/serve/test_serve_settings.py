@@ -69,7 +69,7 @@ def test_the_example_of_the_documentation_is_read(tmp_path: Path) -> None:
         ("prot = 1", "no such setting: prot"), ("port = '1'", "port: must be a number"),
         ("port = true", "port: must be a number"), ("port = 70000", "from 0 to 65535"),
         ("quota = 5", "quota: must be a string"), ("quota = '5'", "quota: no size"),
-        ("access = 'all'", "one of none, tokens, proxy"), ("origins = 'x'", "must be a list"), ("=", "no TOML"),
+        ("access = 'all'", "one of none, tokens, proxy"), ("origins = 'x'", "must be a list"), ("=", "not valid TOML"),
         ("data = ''", "data: must be a string"),
     ],
 )  # fmt: skip
