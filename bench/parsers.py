@@ -20,6 +20,7 @@ from thpdiag.host.reading import read_input
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
 BYTES, COPIES, TURNS = 500_000, 200, 3
+RESOLUTION = 1e-6  # seconds: of what the clock of the CPU time can tell apart
 
 
 def largest(parser: Path) -> Path:
@@ -59,7 +60,7 @@ def row_of(parser: Path, scratch: Path) -> str:
     given = read_input([source], Options())
     records = sum(row.records or 0 for row in given.inputs)
     reading = least_cpu(lambda: read_input([source], Options()))
-    splitting = least_cpu(lambda: [line.split() for line in lines])
+    splitting = max(least_cpu(lambda: [line.split() for line in lines]), RESOLUTION)
     per_line = reading / max(1, len(lines)) * 1e6
     unit = "file" if binary else f"{per_line:.1f}"
     ratio = "" if binary else f"{reading / splitting:.0f}"

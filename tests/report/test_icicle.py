@@ -263,7 +263,7 @@ def test_two_recordings_are_one_picture() -> None:
     page = differential([("t;a;b", 0.5, 0.1), ("t;a", 0.1, 0.1), ("t;c", 0.4, 0.8)], "d")
     told = {text: (look, width) for look, _, _, width, text in _Drawn(page).frames}
     assert told == {
-        "all that is not idle: before 100.0 %, after 100.0 %": ("f d0", 100),
+        "all non-idle samples: before 100.0 %, after 100.0 %": ("f d0", 100),
         "t: before 100.0 %, after 100.0 %": ("f d0", 100),
         "a: before 60.0 %, after 20.0 %": ("f n3", 40),
         "b: before 50.0 %, after 10.0 %": ("f n3", 30),

@@ -245,7 +245,7 @@ def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: in
         walked[frame.depth] = frame.name
         before, after = shares[";".join(walked[1 : frame.depth + 1])]
         told = {key: getattr(frame, key) for key in Frame.__slots__}
-        told["name"] = frame.name if frame.depth else "all that is not idle"
+        told["name"] = frame.name if frame.depth else "all non-idle samples"
         frames.append(ChangedFrame(**told, before=before, after=after))
     return Markup(
         '<figure class="icicle" aria-labelledby="{name}"><figcaption><span id="{name}">Call graph of both</span>, as '
