@@ -368,7 +368,8 @@ def _silent_loss(one: Input, parsed: ParsedInput, room: Path) -> str:
         _write(room / "before" / name, data)
     before = {name.removeprefix("before/"): found for name, found in _readings(room / "before").items()}
     lines = sum(data.count(b"\n") for data in one.before.values())
-    wanted = sum(records_left(found, one.before[name], one.after[name]) for name, found in before.items())
+    plain = ((name, found) for name, found in before.items() if name in one.before)  # not of an archive's members
+    wanted = sum(records_left(found, one.before[name], one.after[name]) for name, found in plain)
     now = sum(map(_size, parsed.readings.values()))
     if min(wanted, lines) < FEW or now >= (1 - LOST) * wanted:
         return ""
