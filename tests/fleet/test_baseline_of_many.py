@@ -14,7 +14,7 @@ from small_results import ANALYSIS, content
 from thpdiag.cli import cli
 from thpdiag.cli.baseline import documents
 from thpdiag.cli.options import RuleChoice
-from thpdiag.errors import AcceptanceError
+from thpdiag.errors import InputError
 from thpdiag.report import baseline
 from thpdiag.report.baseline import read_baseline
 from thpdiag.store.results import Analysis, BundleResult
@@ -104,5 +104,5 @@ def test_a_baseline_that_nobody_could_read_is_not_written(tmp_path: Path, monkey
     """There is a limit to the size of one that is read."""
     monkeypatch.setattr(baseline, "MAX_BASELINE_BYTES", 500)
     done = created(batch(tmp_path / "out", host(1), host(2)), "-o", tmp_path / "baseline")
-    assert isinstance(done.exception, AcceptanceError)
+    assert isinstance(done.exception, InputError)
     assert not (tmp_path / "baseline").exists()

@@ -48,7 +48,7 @@ class Endless(NamedTuple):
 @pytest.mark.parametrize(
     ("read", "kind", "text"),
     [
-        (again_and_again, "bug", "parser endless does not read on"),
+        (again_and_again, "bug", "parser endless does not advance"),
         (reads_nothing, "limit", "needs more time than there is for reader endless"),
     ],
 )

@@ -221,7 +221,7 @@ def test_lists_are_looked_into_only_for_a_recording() -> None:
 
     assert symbolize_profiles({"k": [listed]}, Detector((), strict=True), none) == ({"k": []}, [])
     _, problems = symbolize_profiles({"k": [listed], "perf.data": [waiting, waiting]}, Detector((), strict=True), none)
-    words = ("not `address type name`", "kptr_restrict hid them from who")
+    words = ("not `address type name`", "kptr_restrict hid them from the user who")
     assert [word for word in words if word in str(problems)] == list(words)
     assert len([p for p in problems if p.cite.member == "kallsyms"]) == 2
 
