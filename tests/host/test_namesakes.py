@@ -69,7 +69,7 @@ def test_captures_of_one_name_are_of_one_machine_or_not(
     result = told(capture(name, **one), capture(name, **other))
     assert len(documents(result)) == hosts
     notes = [note["text"] for one in documents(result) for note in one["notes"]]
-    assert any("hosts of their own" in text for text in notes) is (hosts == 2)
+    assert any("separate hosts" in text for text in notes) is (hosts == 2)
 
 
 def test_a_switch_between_two_machines_proves_nothing() -> None:

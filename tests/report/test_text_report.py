@@ -195,8 +195,8 @@ def test_what_may_hide_evidence_is_listed_at_once() -> None:
     assert "Problems that may hide evidence" in render(document)
     assert "var.tar.gz  damaged: is no archive" in render(document)
     assert "no row" not in render(document)
-    assert "2 problems (1 damaged, 1 odd); --full lists them." in " ".join(render(document).split())
-    assert "vmstat.txt  odd: not a row of vmstat" in render(document, FULL)
+    assert "2 problems (1 damaged, 1 irregular); --full lists them." in " ".join(render(document).split())
+    assert "vmstat.txt  irregular: not a row of vmstat" in render(document, FULL)
     assert "1 problem (1 damaged).\n" in render({**document, "problems": [lost]})
     assert "Problems that may" not in render({**document, "problems": [odd]})
 

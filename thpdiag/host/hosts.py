@@ -133,7 +133,7 @@ def _reason_of_split(hosts: Mapping[str, HostRecords]) -> Iterator[Note]:
             prompts = ", ".join(map(host_name, typed))
             text = (
                 f"the prompts in this text name {prompts}, and what was printed there names {host_name(name)}: they "
-                "are taken for hosts of their own"
+                "are treated as separate hosts"
             )
             yield Note(text, fact.cite)
 
