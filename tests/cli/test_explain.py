@@ -11,7 +11,7 @@ import jsonschema
 import pytest
 
 from analyze_bytes import BUNDLES, STRICT, name, rules
-from command_line import ROOT, STORY, Run
+from command_line import LEAK, ROOT, STORY, Run
 from thpdiag.bundle import Limits
 from thpdiag.diagnosis.explanation import citations, explain
 from thpdiag.diagnosis.result_document import document
@@ -134,9 +134,9 @@ def test_states_excluders_and_confidence_are_told(run: Run) -> None:
 
 def test_it_takes_the_options_of_analyze(run: Run) -> None:
     """A time or a process narrows what is looked at, as there."""
-    for options in (["--since", "10:40"], ["--process", "java"]):
-        whole = run("analyze", STORY, "-f", "json", *options).document
-        told = run("explain", "THP-001", STORY, "-f", "json", *options).document
+    for bundle, options in ((STORY, ["--since", "10:40"]), (LEAK, ["--process", "kswapd0"])):
+        whole = run("analyze", bundle, "-f", "json", *options).document
+        told = run("explain", "THP-001", bundle, "-f", "json", *options).document
 
         assert told["hosts"][0]["outcome"] == next(r["outcome"] for r in whole["rules"] if r["id"] == "THP-001")
         assert told["tool"]["options"] == whole["tool"]["options"] != {}

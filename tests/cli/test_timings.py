@@ -34,7 +34,9 @@ def test_timings_go_to_stderr(run: Run) -> None:
 
 def test_the_time_asked_for_has_a_stage_of_its_own(run: Run) -> None:
     """With a window the rules are judged on the rest too."""
-    assert "stage\trules outside of the time asked for" in run("analyze", STORY, "--since", "10:40", "--timings").err
+    assert (
+        "stage\trules outside of the requested time range" in run("analyze", STORY, "--since", "10:40", "--timings").err
+    )
 
 
 def test_timings_spare_what_is_there(run: Run, tmp_path: Path) -> None:

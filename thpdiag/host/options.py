@@ -198,7 +198,7 @@ def check_process(records: Iterable[Record], process: str) -> None:
     names: set[str] = set()
     for record in records:
         if isinstance(record, Profile):
-            names.update(str(one) for task in record.tasks for one in (task.comm, task.pid))
+            names.update(str(one) for task in record.tasks for one in (task.comm, task.pid) if one)
         elif isinstance(record, Sample | Series) and record.kind == "process":
             names.update(text for label, text in record.entity if label in ("pid", "comm"))
     if process in names:
