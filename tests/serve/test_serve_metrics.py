@@ -119,7 +119,7 @@ def test_a_server_of_databases_that_has_stopped_is_told(tmp_path: Path) -> None:
 def test_a_mistake_of_ours_is_told_without_details(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To programs as problem JSON, to people as a sentence."""
     with served(tmp_path) as whole, whole.listening() as url:
-        monkeypatch.setattr(type(whole.storage.cases), "count", lambda *_: {}["secret"])
+        monkeypatch.setattr(type(whole.storage.cases), "first_page", lambda *_, **__: {}["secret"])
         answers = []
         for kind in ("*/*", "text/html"):
             request = urllib.request.Request(f"{url}/api/v1/cases", headers={"Accept": kind})
