@@ -29,7 +29,6 @@ from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput, Place, Progress, Step, read_input
 from thpdiag.model import Case, Citation, Problem, ProblemKind, RuleOutcome, Verdict3
 from thpdiag.model.document import plain_document
-from thpdiag.model.finding import IN_RANGE
 from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.result import Result
 from thpdiag.model.text import sentence
@@ -151,4 +150,5 @@ def outside_window(outcomes: Sequence[StateOutcomes]) -> list[StateOutcomes]:
 def _outside(outcome: RuleOutcome) -> RuleOutcome:
     if outcome.value is not Verdict3.YES:
         return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
-    return replace(outcome, confidence="possible", raise_confidence=(IN_RANGE,), raises=())
+    raise_by = ("evidence from the requested time range",)
+    return replace(outcome, confidence="possible", raise_confidence=raise_by, raises=(), in_range=False)

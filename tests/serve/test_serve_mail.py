@@ -7,7 +7,6 @@ import logging
 import socket
 import socketserver
 import ssl
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,6 +22,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from remote_servers import run_server
 from serve_storage_fixtures import Hands, Opened, cased
 from thpdiag.errors import UsageError
 from thpdiag.serve.mail import MailError, MailServer, check_mail, send
@@ -123,18 +123,13 @@ def serving(post: Post) -> Iterator[Post]:
             with suppress(OSError):  # a client that trusts no such certificate goes away
                 post.receive(self.request)
 
-    with socketserver.TCPServer(("127.0.0.1", 0), Handler) as server:
-        post.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield post
-        finally:
-            server.shutdown()
-            thread.join()
+    server = socketserver.TCPServer(("127.0.0.1", 0), Handler)
+    post.port = int(server.server_address[1])
+    with run_server(server):
+        yield post
 
 
-def told(storage: Storage, hands: Hands, server: MailServer) -> Webhooks:
+def webhooks(storage: Storage, hands: Hands, server: MailServer) -> Webhooks:
     return Webhooks(storage, Receivers((ANNA,), origin=ORIGIN, mail=server), hands)
 
 
@@ -148,8 +143,8 @@ def test_a_new_case_is_mailed(
         storage = opened(receivers=(receiver_key(ANNA),))
         key = cased(storage, 1)
         server = post.server(user="us", password="s3cret")
-        assert told(storage, hands, server).deliver_due() == 1
-        assert told(storage, hands, server).deliver_due() == 0
+        assert webhooks(storage, hands, server).deliver_due() == 1
+        assert webhooks(storage, hands, server).deliver_due() == 0
     case = storage.cases.find(key)
     assert case is not None
     ((secured, body),) = post.came
@@ -175,12 +170,12 @@ def test_it_is_mailed_again_after_a_failure(
     with serving(Post(certificate, tls_first=True, statuses=[451])) as post, caplog.at_level(logging.WARNING):
         storage = opened(receivers=(receiver_key(ANNA),))
         cased(storage, 1)
-        assert told(storage, hands, post.server()).deliver_due() == 0
-        assert told(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
+        assert webhooks(storage, hands, post.server()).deliver_due() == 0
+        assert webhooks(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
         hands.now += FIRST_WAIT_SECONDS
-        assert told(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
+        assert webhooks(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
         hands.now += 2 * FIRST_WAIT_SECONDS
-        assert told(storage, hands, post.server()).deliver_due() == 1
+        assert webhooks(storage, hands, post.server()).deliver_due() == 1
     first, second = (message_from_bytes(body)["Message-ID"] for _, body in post.came)
     assert first == second
     assert "the mail server answered 451; again in 30 s" in caplog.text

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from remote_servers import run_server
 from serve_storage_fixtures import Hands, Opened, cased
 from thpdiag.errors import UsageError
 from thpdiag.serve.access.principals import parse_networks
@@ -68,15 +69,10 @@ def receiving(*statuses: int) -> Iterator[Receiver]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        told.port = server.server_address[1]
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield told
-        finally:
-            server.shutdown()
-            thread.join()
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    told.port = server.server_address[1]
+    with run_server(server):
+        yield told
 
 
 def hooks(storage: Storage, hands: Hands, *addresses: str) -> Webhooks:

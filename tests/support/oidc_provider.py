@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,8 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
+
+from remote_servers import run_server
 
 CLIENT = "thpdiag"
 CLIENT_SECRET = "kept between us: 5c2d"
@@ -115,12 +116,7 @@ def _handler(given: Provider) -> type[BaseHTTPRequestHandler]:
 @contextmanager
 def provider() -> Iterator[Provider]:
     given = Provider()
-    with ThreadingHTTPServer(("127.0.0.1", 0), _handler(given)) as server:
-        given.issuer = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield given
-        finally:
-            server.shutdown()
-            thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(given))
+    given.issuer = f"http://127.0.0.1:{server.server_address[1]}"
+    with run_server(server):
+        yield given

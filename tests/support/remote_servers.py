@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any
 
 import pytest
@@ -94,16 +95,24 @@ class Web(ThreadingHTTPServer):
 
 
 @contextmanager
-def web() -> Iterator[Web]:
-    """A server that ends with the context."""
-    with Web() as server:
+def run_server(server: BaseServer) -> Iterator[None]:
+    """It answers in a thread, and ends with the context."""
+    with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield server
+            yield
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def web() -> Iterator[Web]:
+    """A server that ends with the context."""
+    server = Web()
+    with run_server(server):
+        yield server
 
 
 class Bucket:

@@ -376,9 +376,10 @@ def _neighbour(path: Path) -> str:
 
 def pointless_input(paths: Sequence[Path], document: AnyResult) -> InputError | None:
     """The mistake of naming only files without a byte, folders without a file, or reports; None if there was more."""
-    if any(row.reader == OWN_REPORT for one in documents(document) for row in one.inputs):
+    rows = [row for one in documents(document) for row in one.inputs]
+    if rows and all(row.reader == OWN_REPORT for row in rows):
         return InputError(why_unrecognised(document))
-    if any(str(path) == "-" and any(row.size for one in documents(document) for row in one.inputs) for path in paths):
+    if any(str(path) == "-" and any(row.size for row in rows) for path in paths):
         return None
     if not all(str(path) == "-" or _is_empty(path) for path in paths):
         return None

@@ -36,7 +36,7 @@ from thpdiag.model import Case, Evidence, Finding, RuleOutcome, Verdict3
 from thpdiag.model import result as document_model
 from thpdiag.model.document import plain_document, present_keys
 from thpdiag.model.facts import ExcerptRequest
-from thpdiag.model.finding import CONFIDENCES, IN_RANGE, SEVERITIES, fingerprint
+from thpdiag.model.finding import CONFIDENCES, SEVERITIES, fingerprint
 from thpdiag.model.result import (
     SCHEMA,
     ConditionTree,
@@ -168,7 +168,7 @@ def _verdict(diagnosis: Diagnosis) -> Verdict:
         return Verdict.model_construct(status=status, sentence=sentence(_sentence_without_leader(diagnosis)))
     answer = _headline(diagnosis, leader) or f"{leader.title}."
     answer += _strongest_figure(leader)
-    if IN_RANGE in leader.outcome.raise_confidence:
+    if not leader.outcome.in_range:
         answer = f"Outside the requested time range: {answer}"
     answer += _before_the_switch(diagnosis, leader)
     return Verdict.model_construct(

@@ -14,7 +14,6 @@ from thpdiag.model.text import sentence
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
-IN_RANGE = "evidence from the requested time range"  # what a finding from outside of it lacks
 EXCLUDED = "excluded_by"  # stands for a check in what says that another rule explains it
 
 
@@ -74,7 +73,8 @@ class RuleOutcome:
     in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
     (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
     classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says. `mistake`
-    is what went wrong in thpdiag, where the rule could not be judged for that. `title` is the rule's.
+    is what went wrong in thpdiag, where the rule could not be judged for that. `title` is the rule's. `in_range` is
+    whether it is of the requested time range.
     """
 
     rule: str
@@ -96,6 +96,7 @@ class RuleOutcome:
     raises: tuple[Raise, ...] = ()
     mistake: str = ""
     title: str = ""
+    in_range: bool = True
 
     @property
     def sureness(self) -> int:

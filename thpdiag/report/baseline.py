@@ -171,18 +171,18 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
     try:
         data, places = load_with_places(text)
     except YamlError as error:
-        raise AcceptanceError(f"{point_at(path, text, str(error), error.place)}\n{path}: {EXAMPLE}") from error
+        raise _invalid(path, point_at(path, text, str(error), error.place)) from error
     entries = [] if data is None else data
     if not isinstance(entries, list):
         message = f"suppressions must be a list, where each entry starts with `- rule:`, not {_kind_of_value(entries)}"
-        raise AcceptanceError(f"{point_at(path, text, message, places.get(()))}\n{path}: {EXAMPLE}")
+        raise _invalid(path, point_at(path, text, message, places.get(())))
     wrong = [
         point_at(path, text, message, places.get(where) or places.get(where[:1]))
         for number, entry in enumerate(entries)
         for where, message in _mistakes(entry, number)
     ]
     if wrong:
-        raise AcceptanceError("\n".join((*wrong, f"{path}: {EXAMPLE}")))
+        raise _invalid(path, *wrong)
     return [
         Suppression(
             "suppression", entry["reason"].strip(), day(entry["expires"]) if "expires" in entry else None,
@@ -191,6 +191,11 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
         )
         for number, entry in enumerate(entries)
     ]  # fmt: skip
+
+
+def _invalid(path: str, *wrong: str) -> AcceptanceError:
+    """What is wrong, each with its place, and below it a way out."""
+    return AcceptanceError("\n".join((*wrong, f"{path}: {EXAMPLE}")))
 
 
 def _mistakes(entry: Any, number: int) -> Iterator[tuple[tuple[str | int, ...], str]]:
