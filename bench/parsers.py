@@ -20,7 +20,7 @@ from thpdiag.host.reading import read_input
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
 BYTES, COPIES, TURNS = 500_000, 200, 3
-RESOLUTION = 1e-6  # seconds: of what the clock of the CPU time can tell apart
+LEAST_SECONDS = 0.1  # of CPU in a turn: some kernels count it in ticks of 10 ms
 
 
 def largest(parser: Path) -> Path:
@@ -40,14 +40,21 @@ def record_count(source: Path) -> int:
 
 
 def least_cpu(work: Callable[[], object]) -> float:
-    """CPU seconds, the least of some turns; the first one loads modules and does not count."""
+    """CPU seconds, the least of some turns of as many runs as the clock can tell; the first run loads modules."""
     work()
-    spent = []
-    for _ in range(TURNS):
-        begun = process_time()
+    spent, runs = [0.0], 1
+    while spent[0] < LEAST_SECONDS:
+        runs *= 2
+        spent = [_cpu(work, runs)]
+    spent += [_cpu(work, runs) for _ in range(TURNS - 1)]
+    return min(spent) / runs
+
+
+def _cpu(work: Callable[[], object], runs: int) -> float:
+    begun = process_time()
+    for _ in range(runs):
         work()
-        spent.append(process_time() - begun)
-    return min(spent)
+    return process_time() - begun
 
 
 def row_of(parser: Path, scratch: Path) -> str:
@@ -63,7 +70,7 @@ def row_of(parser: Path, scratch: Path) -> str:
         source, records = repeated, more  # else one text cannot hold it twice, or its path is how it is known
     lines = [line for file in files(source) for line in file.read_bytes().decode("utf-8", "replace").split("\n")]
     reading = least_cpu(lambda: read_input([source], Options()))
-    splitting = max(least_cpu(lambda: [line.split() for line in lines]), RESOLUTION)
+    splitting = least_cpu(lambda: [line.split() for line in lines])
     per_line = "" if binary else f"{reading / max(1, len(lines)) * 1e6:.1f}"
     ratio = "" if binary else f"{reading / splitting:.0f}"
     total = sum(file.stat().st_size for file in files(source))
