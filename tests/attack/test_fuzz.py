@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from command_line import SUPPORT
+from fuzz import BINARY
 
 FUZZ = SUPPORT / "fuzz.py"
 INPUTS = sorted((Path(__file__).parent / "inputs").iterdir())
@@ -32,6 +33,14 @@ def test_damaged_input_is_read_or_refused(tmp_path: Path) -> None:
     done = run(FUZZ, str(COUNT), "--folder", tmp_path)
     faults = [f"{file.parent.name}: {file.read_text()}" for file in tmp_path.glob("*/fault.txt")]
     assert done.returncode == 0, "\n".join([done.stdout, done.stderr, *faults[:3]])
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", BINARY)
+def test_proof_of_a_hundred_thousand_damaged_binaries(name: str, tmp_path: Path) -> None:
+    """Of each binary format that is decoded, and of each archive: no hang, no traceback, and memory with a bound."""
+    done = run(FUZZ, "100000", "--format", name, "--folder", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_ever_failed_is_well_now() -> None:

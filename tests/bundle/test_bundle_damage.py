@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import io
 import os
 import random
+import weakref
 import zipfile
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hostile_archives import CODECS, END, header, member, pax, whole_archives
-from thpdiag.bundle import Limits, Member, members
+from thpdiag.bundle import Limits, Member, codecs, members
+from thpdiag.bundle.codecs import Stream
+from thpdiag.bundle.limits import StreamError
 from thpdiag.model import Problem, ProblemKind
 
 PROOF = os.environ.get("THPDIAG_PROOF") == "1"
@@ -252,3 +258,27 @@ def test_fast_and_strict_walk_agree() -> None:
                 if isinstance(found, Member)
             ]
             assert one == [name for name in every if name == last]
+
+
+def test_a_damaged_stream_does_not_keep_its_decoder() -> None:
+    """A decoder holds megabytes: thousands of damaged files would fill the memory before the garbage is collected."""
+
+    class Decoder:
+        """One that takes no bytes."""
+
+        eof, needs_input, unused_data = False, True, b""
+
+        def decompress(self, _data: bytes, _most: int = -1, /) -> bytes:
+            raise OSError("Invalid data stream")
+
+    decoder = Decoder()
+    kept = weakref.ref(decoder)
+    stream = Stream(codecs._one_stream(Stream(iter([b"BZh9"])), decoder, "bzip2", 1 << 20))
+    del decoder
+    gc.disable()
+    try:
+        with suppress(StreamError):
+            deque(stream.chunks(), 0)
+        assert kept() is None
+    finally:
+        gc.enable()

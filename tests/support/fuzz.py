@@ -2,11 +2,12 @@
 
     make fuzz                                                        20,000 inputs
     python tests/support/fuzz.py 100000 --seed 7 --folder failures   more, others
+    python tests/support/fuzz.py 100000 --format perf_data           of one binary format, or of one kind of archive
     python tests/support/fuzz.py --again failures/*                  those that were written, one by one
 
 Input number N of a seed is always the same: a fixture of any parser, some files of a bundle, an archive packed on the
 fly, a saved result or baseline, or a rule, damaged one to three times. A child reads a batch of them, one of twenty is
-diagnosed too. A fault is
+diagnosed too (of a binary format one of a thousand: the others go through its parser or walker alone). A fault is
 
 - `hang`: more than 10 s of CPU in an analysis or a command; `memory`: more than 300 MB at any time; `death`: the child
   ended otherwise;
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import traceback
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
@@ -46,12 +47,15 @@ from analyze_bytes import STRICT, rules
 from command_line import ROOT, STORY
 from packed_bundles import PACKINGS, files
 from text_damage import MUTATIONS, SLOW, doubled, mutant
+from thpdiag.bundle import Member, members
 from thpdiag.cli import main as command
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.options import Options
 from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.isolated import preload_analysis
 from thpdiag.model import ProblemKind, Profile, Series
+from thpdiag.model.parser import Content, Source
+from thpdiag.parsers import bulk_formats
 from thpdiag.pipeline import analyze
 from thpdiag.report import FORMATS
 from thpdiag.sandbox.outcome import MIB, Allowed, Answer, Limits, Outcome, Status
@@ -67,10 +71,23 @@ LOST, FEW = 0.5, 20  # share of the records that may be missing; fewer lines or 
 BATCH = 40
 WHOLLY = 20  # one of so many is diagnosed too
 KINDS = {"text": 76, "bundle": 6, "archive": 12, "document": 5, "rule": 1}  # how often, in percent
+BINARY_BATCH, BINARY_WHOLLY = 1000, 1000  # inputs of a binary format are small and quick
 MAX_BUNDLE_FILES = 4
+MAX_MEMBER_BYTES = 20_000  # of an archive whose walker is tried
 MAX_LISTED = 60
 SUFFIXES = {"two streams": "tar.gz"}
 NOT_INPUT = re.compile(r".*\.golden\.json|ORIGIN\.md|expected.*\.yaml|.*\.c")
+BINARY = (
+    "atop_raw",
+    "elf_symbols",
+    "host_zone",
+    "mongodb_ftdc",
+    "pcp_archive",
+    "perf_data",
+    "pprof",
+    "sadc",
+    *PACKINGS,
+)
 TREES = ("readers", "recordings", "collectors")  # of fixtures that are read file by file
 ODD_VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1e308, 10**400, 0.5, "", "x" * 5000, "nan", "</script>", "\x1b[31m", "\ud800", [], {},
@@ -183,6 +200,31 @@ def input_of(seed: int, number: int) -> Input:
     return Input(kind, origin, {f"bundle.{SUFFIXES.get(packing, packing)}": archive}, known, after)
 
 
+def binary_input(name: str, seed: int, number: int) -> Input:
+    """Input number so and so of a binary format: its content is damaged more often than what it is packed in."""
+    choice = random.Random(f"{name} {seed} {number}")
+    if name in PACKINGS:
+        _, whole = choice.choice(bundles()[:3])
+        names = sorted(path for path in whole if len(whole[path]) < MAX_MEMBER_BYTES)[:MAX_BUNDLE_FILES]
+        origin, path = f"packed/{name}", f"bundle.{SUFFIXES.get(name, name)}"
+        good = packed(name, tuple((path, whole[path]) for path in names))
+    else:
+        one = choice.choice([f for f in fixtures()[name] if not f.path.endswith(".gz")])
+        origin, path, good = one.origin, one.path, one.data
+    data = good
+    for _ in range(choice.randint(1, 3)):
+        data = choice.choice(BINARY_DAMAGES)(data, choice, good)
+    if name in PACKINGS and choice.random() < 0.7:
+        data = with_checksums(data)
+    return Input("binary", origin, {path: data}, {}, {path: data})
+
+
+@cache
+def packed(name: str, content: tuple[tuple[str, bytes], ...]) -> bytes:
+    """An archive, made once."""
+    return PACKINGS[name](dict(content))
+
+
 Damage = Callable[[bytes, random.Random, bytes], bytes]
 
 
@@ -252,6 +294,28 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
             yield from _places(node[key])
 
 
+def _as_bytes(data: bytes, choice: random.Random, _: bytes) -> bytes:
+    """Some bytes become others, stand there three times, or are gone, with what follows or without."""
+    at, length = choice.randrange(len(data) + 1), choice.randrange(1, 40)
+    ends = (
+        data[at : at + length] * 3 + data[at + length :], data[at + length :], b"",
+        choice.randbytes(length) + data[at + length :],
+        bytes([choice.randrange(256)]) + data[at + 1 :], data[at : at + 1].swapcase() + data[at + 1 :],
+    )  # fmt: skip
+    return data[:at] + choice.choice(ends)
+
+
+def with_checksums(data: bytes) -> bytes:
+    """Gives every block of a tar that has the magic of a header its true checksum."""
+    changed = bytearray(data)
+    for at in range(0, len(data) - 511, 512):
+        if data[at + 257 : at + 262] == b"ustar":
+            total = sum(data[at : at + 148]) + sum(data[at + 156 : at + 512]) + 256
+            changed[at + 148 : at + 156] = b"%06o\0 " % total
+    return bytes(changed)
+
+
+BINARY_DAMAGES: Sequence[Damage] = (_as_bytes, _as_bytes, _as_numbers, _as_numbers, _joined)
 PLAIN_DAMAGES: Sequence[Damage] = (_as_text, _as_text, _as_text, _as_numbers)
 DAMAGES: Sequence[Damage] = (_as_text, _as_text, _as_numbers, _joined, _as_json, _as_json)
 
@@ -277,6 +341,8 @@ def examine(one: Input, *, wholly: bool = True) -> Finding:
         try:
             if one.kind in ("document", "rule"):
                 run_commands(one, room, wholly=wholly)
+            elif one.kind == "binary" and not wholly:
+                read_binary(room / "input" / next(iter(one.files)))
             else:
                 found = _try_reading(one, room, wholly=wholly)
         except MemoryError:
@@ -350,6 +416,23 @@ def _try_reading(one: Input, room: Path, *, wholly: bool) -> Finding:
     if bugs:
         return Finding(fault="bug", detail=f"{bugs}\n{_strict_traceback(paths)}")
     return Finding(fault="silent", detail=lost) if (lost := _silent_loss(one, parsed, room)) else Finding()
+
+
+def read_binary(path: Path) -> None:
+    """What the parser of the bytes gives, or what the walkers give of an archive."""
+    for member in members([path], lambda _: True):
+        if isinstance(member, Member):
+            head = member.head()
+            parser = next((one for one in bulk_formats() if one.claims(member.path, head, member.size)), None)
+            chunks = member.chunks()
+            if parser:
+                deque(
+                    parser.load().read(
+                        Source(member.path, path=member.path), Content(chunks, member.size, member.file)
+                    ),
+                    0,
+                )
+            deque(chunks, 0)
 
 
 def _strict_traceback(paths: Sequence[Path]) -> str:
@@ -434,10 +517,14 @@ class Tally:
     faults: Counter[str] = field(default_factory=Counter)
 
 
-def fuzz(numbers: Iterable[int], seed: int, folder: Path | None) -> tuple[dict[str, Tally], dict[str, Finding]]:
-    """Sums by kind, and the faults by the folder's name of their input."""
-    for load in (fixtures, bundles, documents, rule_texts):
+def fuzz(
+    numbers: Iterable[int], seed: int, folder: Path | None, binary: str = ""
+) -> tuple[dict[str, Tally], dict[str, Finding]]:
+    """Sums by kind, and the faults by the folder's name of their input; of all kinds, or of a binary format."""
+    for load in (fixtures, bundles, *(() if binary else (documents, rule_texts))):
         load()
+    make = partial(binary_input, binary) if binary else input_of
+    batch, whole = (BINARY_BATCH, BINARY_WHOLLY) if binary else (BATCH, WHOLLY)
     preload_analysis(rules())
     freeze_memory()
     tallies: dict[str, Tally] = defaultdict(Tally)
@@ -454,7 +541,7 @@ def fuzz(numbers: Iterable[int], seed: int, folder: Path | None) -> tuple[dict[s
         name = f"{found.fault}-{found.kind}-{seed}-{number}"
         faults[name] = found
         if folder:
-            one = input_of(seed, number)
+            one = make(seed, number)
             parts = {
                 "input": one.files,
                 **({"before": one.before, "after": one.after} if found.fault == "silent" else {}),
@@ -465,7 +552,7 @@ def fuzz(numbers: Iterable[int], seed: int, folder: Path | None) -> tuple[dict[s
 
     waiting = list(numbers)
     while waiting:
-        done = try_batch([(partial(input_of, seed, number), number % WHOLLY == 0) for number in waiting[:BATCH]])
+        done = try_batch([(partial(make, seed, number), number % whole == 0) for number in waiting[:batch]])
         for number, found in zip(waiting, done, strict=False):
             take(number, found)
         del waiting[: len(done)]
@@ -507,7 +594,7 @@ def _name_of_end(outcome: Outcome) -> str:
 
 def saved(folder: Path) -> Input:
     """An input that was written away, or is kept as a fixture: KIND is in its name, its files are in `input`."""
-    kind = next(word for word in folder.name.split("-") if word in KINDS)
+    kind = next(word for word in folder.name.split("-") if word in (*KINDS, "binary"))
     before, after = (files(folder / name) if (folder / name).is_dir() else {} for name in ("before", "after"))
     return Input(kind, folder.name, files(folder / "input"), before, after)
 
@@ -528,6 +615,7 @@ def main() -> int:
     options.add_argument("--first", type=int, default=0, help="the number of the first one")
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--folder", type=Path, help="where failing inputs are written")
+    options.add_argument("--format", choices=BINARY, default="", help="of this binary format only")
     options.add_argument("--again", type=Path, nargs="+", metavar="FOLDER", help="inputs that were written")
     given = options.parse_args()
     if given.again:
@@ -540,7 +628,7 @@ def main() -> int:
             print(f"{folder}: {said.rstrip()}")
             failed = failed or bool(found.fault)
         return int(failed)
-    tallies, faults = fuzz(range(given.first, given.first + given.count), given.seed, given.folder)
+    tallies, faults = fuzz(range(given.first, given.first + given.count), given.seed, given.folder, given.format)
     print(table(tallies))
     for name, found in list(faults.items())[:MAX_LISTED]:
         print(f"{name}: {(found.detail.strip().splitlines() or [''])[-1]:.200}")

@@ -122,7 +122,8 @@ class Stream:
         try:
             return next((chunk for chunk in self._source if chunk), b"")
         except StreamError as failure:
-            self.failure = failure
+            failure.__context__ = failure.__cause__ = None  # their frames hold the decoder, of megabytes, until the
+            self.failure = failure.with_traceback(None)  # garbage collector comes by
         return b""
 
 
