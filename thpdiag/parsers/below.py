@@ -1,16 +1,21 @@
-"""below dump system, below dump process: as a table, CSV, TSV, pairs and JSON.
+"""below dump system, below dump process, below dump cgroup: as a table, CSV, TSV, pairs and JSON.
 
     Hostname,Datetime,Usage,User,System,Total,Free,Swap In,Swap Out,Kernel Version,Timestamp,
     node1,2026-11-20 10:54:16,61.21%,12.04%,48.9%,62.7 GB,1.8 GB,0.0 B/s,0.0 B/s,6.1.0-28-amd64,1795168456,
     Datetime            Pid        Ppid       Comm        State     CPU       RSS       Reads     Writes     ...
+    Name                 Inode Number    Datetime              CPU Usage   Mem Total   ...   Mem Pressure   Timestamp
+    <root>               1               2026-11-20 10:54:16   61.21%      62.7 GB           ?              1795168456
+    └─ system.slice      24              2026-11-20 10:54:16   48.01%      40.2 GB           12.40%         1795168456
 
 Units: percent of all CPUs (of a process: of one), sizes with binary suffixes and a digit behind the point, per second;
 with --raw plain bytes and pages. User and System are without nice and interrupts, which --detail shows; Usage has all
 of them, so that their sums are known where it leaves no room for more. Times are epochs, or the host's wall clock where
 only Datetime stands there. JSON holds the same texts, in one line.
 Varies: columns and their order (-f); a table is cut at its titles, the pairs of a sample end with an empty line.
-Left out: cgroups and disks, and what is a total of the kernel in one release and a rate in another (Stat).
-Source: below/dump/src/print.rs, below/render/src/default_configs.rs, 0.6 to 0.9.
+Control groups: pressure is the kernel's average over ten seconds; a name is indented by three characters for each
+folder above it, so that the path is known of a table without Full Path. JSON has the groups below a group in it.
+Left out: disks, CPU use of control groups, and what is a total in one release and a rate in another (Stat).
+Source: below/dump/src/print.rs, cgroup.rs, below/render/src/default_configs.rs, 0.6 to 0.9.
 """
 
 from __future__ import annotations
@@ -63,14 +68,28 @@ PROCESS = {
                "Anon": "process_rss_anon_bytes", "Swap": "process_swap_bytes"}, _size),
     **columns({"Minflt": "process_minor_faults_total:rate", "Majflt": "process_major_faults_total:rate"}, _rate),
 }  # fmt: skip
+CGROUP = {
+    **columns({title: f"cgroup_memory_{name}_bytes" for title, name in (
+        ("Mem Total", "usage"), ("Mem Anon", "anon"), ("Mem File", "file"), ("Anon THP", "anon_thp"),
+        ("File THP", "file_thp"), ("Shmem THP", "shmem_thp"), ("Mem Shmem", "shmem"), ("Mem Max", "limit"),
+        ("Mem High", "high_limit"), ("Inactive Anon", "inactive_anon"), ("Active Anon", "active_anon"),
+        ("Swap Cached", "swapcached"), ("Slab Unreclaimable", "slab_unreclaimable"))}, _size),
+    **columns({"Mem Some Pressure": "cgroup_memory_some_avg10", "Mem Pressure": "cgroup_memory_full_avg10"}, _percent),
+    **columns({title: f"cgroup_memory_{name}_total:rate" for title, name in (
+        ("Events High/s", "high_events"), ("Events Max/s", "max_events"), ("THP Fault Alloc", "thp_fault_alloc"),
+        ("THP Collapse Alloc", "thp_collapse_alloc"), ("Pglazyfree", "pglazyfree"))}),
+}  # fmt: skip
 MAX_REST = 0.02  # of Usage that neither User nor System has: no more than that is in interrupts
 _TITLE = re.compile(r"\S+(?: \S+)*")
 _TIME = r"(?:Datetime|Timestamp)"
-_KNOWN = r"(?:Usage|User|System|Total|Free|Pid|RSS|CPU)"
+_KNOWN = r"(?:Usage|User|System|Total|Free|Pid|RSS|CPU|Mem|Pressure|THP)"
 _TABLE = re.compile(
     rf"(?=(?:.{{0,600}}[ ,\t])?{_TIME}[ ,\t])(?=(?:.{{0,600}}[ ,\t])?{_KNOWN}[ ,\t])[A-Z][\w %/().,\t-]*$"
 )
-_ROW = re.compile(r"[^\s,][^,\t]{0,60}(?:[,\t]| {1,60}\S)")
+_ROW = re.compile(r"(?: {0,120}└[─+] )?[^\s,][^,\t]{0,60}(?:[,\t]| {1,60}\S)")
+_INDENT = re.compile(r"(?P<blanks> {0,120})└[─+] ")
+INDENT_CHARS = 3  # for each folder
+ROOT_GROUP = "<root>"
 _PAIR = re.compile(r"(?P<key>[A-Z][\w /()]{1,40}): (?P<value>.{0,400})$")
 _PAIRS = re.compile(rf"(?:Hostname: \S{{1,255}}|{_TIME}: \d{{4}}[\d: -]{{6,16}})\s*$")
 _JSON = re.compile(rb"\s{0,4}\[\{\"[A-Z][\w /()]{1,40}\": ?\"")
@@ -83,6 +102,7 @@ class _Dump:
     source: Source
     odd: ParseErrors
     told: set[tuple[str, str]] = field(default_factory=set)
+    folders: list[str] = field(default_factory=list)  # of the control groups above a row
 
     def take(self, cells: Mapping[str, str], number: int, text: str) -> Iterator[Record]:
         """The records of a sample: its titles and texts."""
@@ -92,10 +112,9 @@ class _Dump:
                 self.told.add((name, cells[title]))
                 yield Fact(name, printable(cells[title])[:255], cite)
         found = Readings()
-        is_process = cells.get("Pid", "").isdecimal()
-        if odd := found.take(
-            PROCESS if is_process else SYSTEM, {title: cell for title, cell in cells.items() if cell != "?"}
-        ):
+        is_process, group = cells.get("Pid", "").isdecimal(), self._group(cells)
+        table = PROCESS if is_process else CGROUP if group else SYSTEM
+        if odd := found.take(table, {title: cell for title, cell in cells.items() if cell not in ("?", "max")}):
             self.odd.note(number, text, f"no number in {', '.join(odd)} of below")
         entity: Entity = ()
         if is_process:
@@ -104,11 +123,27 @@ class _Dump:
             if (command := cells.get("Cmdline", "?")) not in ("", "?") and ("command", cells["Pid"]) not in self.told:
                 self.told.add(("command", cells["Pid"]))
                 yield Fact("process.command", printable(command)[:400], cite, entity, time)
+        elif group:
+            entity = (("cgroup", group),)
         else:
             self._shares(cells, found)
         if found.values:
-            kind = "process" if is_process else "system"
+            kind = "process" if is_process else "cgroup" if group else "system"
             yield Sample(kind, found.values, cite, NAME, entity, time, found.resolution)
+
+    def _group(self, cells: Mapping[str, str]) -> str:
+        """The path of a control group, nothing where the row is not of one."""
+        name = cells.get("Name", "")
+        if not name or not cells.keys() & CGROUP.keys():
+            return ""
+        indent = _INDENT.match(name)
+        depth = len(indent["blanks"]) // INDENT_CHARS + 1 if indent else 0
+        name = printable(name[indent.end() :] if indent else name).strip()[:255]
+        self.folders[max(0, depth - 1) :] = [name] if depth else []
+        path = cells.get("Full Path", "?")
+        if path not in ("", "?"):
+            return printable(path)[:400]
+        return "/" if name == ROOT_GROUP else f"/{'/'.join(self.folders)}" if depth else name
 
     def _shares(self, cells: Mapping[str, str], found: Readings) -> None:
         shares = {mode: share for title, mode in MODES.items() if (share := _percent(cells.get(title, "")))}
@@ -168,7 +203,7 @@ def _cells(text: str, titles: Sequence[tuple[int, str]], separator: str) -> dict
     else:
         ends = [*(begin for begin, _ in titles[1:]), len(text)]
         pairs = [(title, text[begin:end]) for (begin, title), end in zip(titles, ends, strict=True)]
-    return {title: cell.strip() for title, cell in reversed(pairs) if title}
+    return {title: cell.rstrip() if title == "Name" else cell.strip() for title, cell in reversed(pairs) if title}
 
 
 def _confirm(ahead: list[str]) -> bool:
@@ -195,8 +230,8 @@ def _of_json(source: Source, content: Content) -> Iterator[Record]:
     dump, rows = _Dump(source, odd), JsonArray(json_pieces(content), 1)
     try:
         for line, row in rows.members(re.compile(r"\[")):
-            if isinstance(row, dict):
-                cells = {title: cell for title, cell in row.items() if isinstance(cell, str)}
+            for one in _with_children(row):
+                cells = {title: cell for title, cell in one.items() if isinstance(cell, str)}
                 yield from dump.take(cells, line, "")
     except BrokenJsonError as error:
         text = f"the rest of a dump of below cannot be read: {error}"
@@ -204,10 +239,27 @@ def _of_json(source: Source, content: Content) -> Iterator[Record]:
     yield from odd.problems()
 
 
+def _with_children(row: object) -> Iterator[dict[str, object]]:
+    """A sample, and those of the control groups in it, each with its path."""
+    waiting: list[tuple[object, str]] = [(row, "")]
+    while waiting:
+        one, folder = waiting.pop()
+        if isinstance(one, dict):
+            name = one.get("Name")
+            path = "/" if name == ROOT_GROUP else f"{folder}/{name}"
+            yield {"Full Path": path, **one} if isinstance(name, str) and "children" in one else one
+            children = one.get("children")
+            below = "" if path == "/" else path
+            waiting += [(child, below) for child in reversed(children if isinstance(children, list) else [])]
+
+
 def confirm_json(_path: str, head: bytes, _size: int | None) -> bool:
     """Whether the first sample has a time and something of a host or a process."""
     text = json_head(head)
-    return bool(re.search(rf'"{_TIME}": ?"\d', text) and re.search(rf'"{_KNOWN}": ?"', text))
+    return bool(
+        re.search(rf'"{_TIME}": ?"\d', text)
+        and re.search(rf'"(?:[\w/]{{1,20}} )?{_KNOWN}(?: [\w/]{{1,20}})?": ?"', text)
+    )
 
 
 BULK_PARSER = BulkParser(NAME, "below dump as JSON", confirm_json, read_json, opens=_JSON)
