@@ -41,6 +41,13 @@ Read are the version that starts and the warnings at a start about huge pages th
 its value and the value it wants in `attr`; where it wants huge pages its version says so. A setting that a log names is
 that of some earlier start and no setting of now. The host it names may be a container. Older logs are app_notes'.
 
+    {"t":{...},"s":"I","c":"COMMAND","id":51803,"ctx":"conn12","msg":"Slow query","attr":{"type":"command",
+     "ns":"shop.orders","command":{"find":"orders",...},"keysExamined":1,"docsExamined":1,...,"storage":{},"durationMillis":3210}}
+
+A slow operation is one of 100 ms or more. Counted are those of a second or more that looked at hardly anything, or
+wrote a few documents, and of which locks, reading, the cache of WiredTiger, flow control, other members and the write
+concern take less than half: MongoDB waits for a CPU, for memory or in the kernel. Times in microseconds.
+
 db.serverStatus() as mongo (up to 5) and mongosh print it, and as JSON; also extra_info alone.
 
     host: 'node1:27017',
@@ -51,7 +58,8 @@ db.serverStatus() as mongo (up to 5) and mongosh print it, and as JSON; also ext
 
 Units: microseconds of CPU (getrusage), MiB in `mem`, counts of page faults (page_reclaims: the minor ones). Sections of
 tcmalloc are left out: what an allocator holds back is in the resident memory, and no cause is told by it.
-Source: MongoDB startup_warnings_mongod.cpp, processinfo_linux.cpp, server_status_core.cpp, 3.6 to 8.2.
+Source: MongoDB startup_warnings_mongod.cpp, processinfo_linux.cpp, server_status_core.cpp, 3.6 to 8.2; curop.cpp
+(OpDebug::report), lock_stats.cpp and wiredtiger_operation_stats.cpp, 4.4 to 8.2.
 """
 
 from __future__ import annotations
@@ -216,11 +224,41 @@ _WARNS = re.compile(
     r"/transparent_hugepage/(?:enabled|defrag) is 'always'|"
     r'"sysfsFile":"[^"]{0,80}/transparent_hugepage/enabled","currentValue":"always","desiredValue":"never"'
 )
+_SLOW = '"msg":"Slow query"'
+_DURATION = re.compile(r'"durationMillis":(\d{1,12})\}\}\s*$')
+_LITTLE = re.compile(r'"(?:keysExamined|docsExamined|ninserted|keysInserted)":(\d{1,15})')
+_ASKS = re.compile(r'"command":\{"(?:hello|isMaster|ismaster|ping|buildInfo|serverStatus|replSetGetStatus)":')
+_WAITS = re.compile(
+    r'"(?:timeReadingMicros|timeWritingMicros|cache|handleLock|schemaLock|acquireWaitMicros|timeAcquiringMicros)":(?P<us>\d{1,15})'
+    r'|"timeAcquiringMicros":\{(?P<modes>[^}]{0,200})\}'
+    r'|"(?:remoteOpWaitMillis|waitForWriteConcernDurationMillis|prepareConflictDurationMillis)":(?P<ms>\d{1,12})'
+)
+STALL_MS = 1000  # of an operation that needs a millisecond
+MAX_EXAMINED = 100  # keys and documents
+EXPLAINED_SHARE = 0.5  # of an operation's time, by what MongoDB counts
+
+
+def _stalled_ms(text: str) -> int | None:
+    """Milliseconds of a slow operation that did little and waited for nothing that MongoDB counts."""
+    attributes = text[text.find('"attr":') :]
+    duration = _DURATION.search(attributes)
+    examined = [int(number) for number in _LITTLE.findall(attributes)]
+    if not duration or int(duration[1]) < STALL_MS or not (examined or _ASKS.search(attributes)):
+        return None
+    waited = sum(
+        float(found["us"] or 0)
+        + 1000 * float(found["ms"] or 0)
+        + sum(map(float, re.findall(r":(\d{1,15})", found["modes"] or "")))
+        for found in _WAITS.finditer(attributes)
+    )
+    is_stalled = sum(examined) <= MAX_EXAMINED and waited < EXPLAINED_SHARE * 1000 * int(duration[1])
+    return int(duration[1]) if is_stalled else None
 
 
 @with_errors(MONGODB_LOG_NAME)
 def read_mongodb_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """app.version and app.thp_warning."""
+    """app.version, app.thp_warning, and mongodb.stalled_operations where slow operations are logged."""
+    slow, stalled, worst = 0, 0, (0, 0, "", "")
     for number, text in lines:
         found = _LOG_LINE.match(text)
         if not found:
@@ -232,6 +270,13 @@ def read_mongodb_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator
                 yield Fact("app.version", started[1], source.cite(number, text), _MONGODB_LABELS, time)
             elif _WARNS.search(text):
                 yield Fact("app.thp_warning", "mongodb", source.cite(number, text), _MONGODB_LABELS, time)
+        elif _SLOW in text:
+            lasted = _stalled_ms(text)
+            slow, stalled = slow + 1, stalled + (lasted is not None)
+            worst = max(worst, (lasted or 0, number, text, found["time"]), key=lambda one: (one[0], not worst[1]))
+    if slow:
+        cite, time = source.cite(worst[1], worst[2]), parse_timestamp(worst[3])
+        yield Fact("mongodb.stalled_operations", stalled, cite, (("slow", str(slow)),), time)
 
 
 MONGODB_LOG = Parser(

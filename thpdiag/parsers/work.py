@@ -26,6 +26,15 @@ Varies: what no known tool prints counts only below a command. What a command sh
 measured at some other time, under settings that nobody knows: it is left out.
 Source: ab 2.3, wrk 4.1, hey 0.1, redis-benchmark 7.0, sysbench 1.0, pgbench 15, fio 3.33, dd, stress-ng 0.15 and
 cyclictest 2.4 as they print; memtier_benchmark and YCSB by their documentation.
+
+How long the host and its services took to start, as systemd-analyze prints it.
+
+    Startup finished in 3.061s (firmware) + 2.118s (loader) + 1.912s (kernel) + 22.512s (userspace) = 29.603s
+     1min 12.341s postgresql.service
+
+The start of the host is counted without firmware and boot loader, that of a service from ten seconds on. They are jobs:
+a start with another setting can be compared. critical-chain says no more of it and is named only.
+Source: systemd src/analyze (time, blame, critical-chain), 204 to 258.
 """
 
 from __future__ import annotations
@@ -35,7 +44,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from thpdiag.knowledge.workloads import Figure, workloads
-from thpdiag.model import Fact, Record
+from thpdiag.model import Fact, Problem, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_seconds
 from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
@@ -126,6 +135,7 @@ WORK_TIME = Parser(
 LATENCIES = ("mean", "p50", "p90", "p95", "p99")
 TIMES = ("real", "user", "sys")
 RUNS = ("runs", "least", "most")
+STRESS = "stress"
 VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # of a command
 SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
 
@@ -135,9 +145,16 @@ def read_work_figures(source: Source, lines: Lines) -> Iterator[Record]:
     if SHOWN.match(source.command):
         return
     block = _Block(source, job(source.command))
+    begin = (0, "")
     for number, line in lines:
+        begin = begin if begin[0] else (number, line)
         block.take(number, line)
     yield from block.facts()
+    if block.tool == STRESS and not block.found:
+        text = (
+            "stress counts no work: what it did is unknown. stress-ng --metrics-brief makes the same load and counts it"
+        )
+        yield Problem(source.cite(*begin), text, reader="work_figures")
 
 
 @dataclass(slots=True)
@@ -236,3 +253,62 @@ def _is_figure_line(text: str) -> bool:
 WORK_FIGURES = Parser(
     "work_figures", "latency and work per second", read_work_figures, opens=workloads().opens, continues=_is_figure_line
 )
+
+
+_SPAN = r"(?:\d{1,9}(?:\.\d{1,6})?(?:y|month|w|d|h|min|s|ms|us) ?){1,8}"
+_SPAN_UNITS = {"w": 604800.0, "d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+_SPAN_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(y|month|w|d|h|min|s|ms|us)")
+_STARTUP = re.compile(rf"Startup finished in (?P<parts>(?:{_SPAN}\(\w{{1,20}}\)(?: \+ )?){{1,8}})(?: ?= {_SPAN})?\s*$")
+_STARTUP_PART = re.compile(rf"({_SPAN})\((\w{{1,20}})\)")
+_TARGET = re.compile(rf"[\w@.\\-]{{1,200}}\.target reached after {_SPAN}in userspace\.?\s*$")
+_BLAME = re.compile(
+    rf" {{0,20}}(?P<span>{_SPAN})(?P<unit>[^\s/]{{1,200}}"
+    r"\.(?:service|device|mount|swap|socket|target|timer|path|slice))\s*$"
+)
+_CHAIN = re.compile(
+    rf"(?:[ │|]{{0,200}}[└├`|]─?-?)?(?:\.\.\.|[^\s/]{{1,200}}\.\w{{4,10}})(?: @{_SPAN})?(?: ?\+{_SPAN})?\s*$"
+)
+_CHAIN_HEAD = re.compile(r"The time (?:when|after) (?:the )?unit|The time the unit took to start is printed")
+OF_THE_MACHINE = frozenset(("firmware", "loader"))  # before the kernel
+MIN_START_SECONDS = 10.0  # of a service; shorter ones vary by themselves
+
+
+def _span(text: str) -> float | None:
+    """Seconds of a span of systemd; none of those in months."""
+    parts = _SPAN_PART.findall(text)
+    if any(unit not in _SPAN_UNITS for _, unit in parts):
+        return None
+    return round(sum(float(number) * _SPAN_UNITS[unit] for number, unit in parts), 6)
+
+
+@with_errors("systemd_analyze")
+def read_systemd_analyze(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """work.seconds of the start of the host, and of services that took long to start."""
+    chain, used = (0, ""), False
+    for number, line in lines:
+        seconds, what = None, ""
+        chain = (number, line) if _CHAIN_HEAD.match(line) and not chain[0] else chain
+        if startup := _STARTUP.match(line):
+            own = [span for span, part in _STARTUP_PART.findall(startup["parts"]) if part not in OF_THE_MACHINE]
+            spans = [seconds for span in own if (seconds := _span(span)) is not None]
+            seconds, what = (round(sum(spans), 6) if spans and len(spans) == len(own) else None), "start of the host"
+        elif blame := _BLAME.match(line):
+            seconds, what = _span(blame["span"]), f"start of {blame['unit']}"
+            if not blame["unit"].endswith(".service") or seconds is None or seconds < MIN_START_SECONDS:
+                continue
+        elif not (_TARGET.match(line) or _CHAIN.match(line) or _CHAIN_HEAD.match(line) or not line.strip()):
+            odd.note(number, line, "not a line of systemd-analyze")
+        if seconds is not None:
+            used, labels = True, (("job", what), ("kind", "real"))
+            yield Fact("work.seconds", seconds, source.cite(number, line), labels, source.time)
+    if chain[0] and not used:
+        text = "the order in which units waited for each other (critical-chain): it says nothing of memory, and is not used"
+        yield Problem(source.cite(*chain), text, reader="systemd_analyze")
+
+
+SYSTEMD_ANALYZE = Parser(
+    "systemd_analyze", "how long the host and its services took to start: systemd-analyze time, blame, critical-chain",
+    read_systemd_analyze, opens=re.compile(rf"{_STARTUP.pattern}|{_BLAME.pattern}|{_CHAIN_HEAD.pattern}"),
+    continues=any_of(_STARTUP, _TARGET, _BLAME, _CHAIN, _CHAIN_HEAD, blank=True),
+    confirm=lambda lines: not _BLAME.match(lines[0]) or len(lines) == 1 or bool(_BLAME.match(lines[1])),
+)  # fmt: skip

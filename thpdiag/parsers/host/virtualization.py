@@ -1,4 +1,4 @@
-r"""What runs guests and containers says of a host: virsh, kubectl, esxtop.
+r"""What runs guests and containers says of a host: virsh, kubectl, esxtop, the agent of Azure.
 
 virsh on the host of virtual machines: dominfo, list, dumpxml.
 
@@ -43,6 +43,15 @@ not all are virtual CPUs: that is the least it can be. The balloon (memctl) is m
 what the host took without asking. The first row has averages since the host's boot and is left out.
 Nothing is taken for the guest that is looked at: which of them that is the file does not say. No host name is taken.
 Source: VMware, Interpreting esxtop statistics; column names of 5.5 to 8.0.
+
+waagent.log: the agent of Azure in a guest.
+
+    2026-11-20T09:54:16.302123Z INFO Daemon Daemon Azure Linux Agent Version: 2.2.46
+    2026/11/20 09:54:16.302123 INFO Azure Linux Agent Version:2.2.18
+
+Where it runs the host is a guest of Azure, on Hyper-V. Distribution and version are those of the time of the line, and
+the log is rotated by months; both are left to other files. Of memory the agent tells only its own.
+Source: Azure/WALinuxAgent, azurelinuxagent/common/logger.py, azurelinuxagent/daemon/main.py, 2.2 to 2.15.
 """
 
 from __future__ import annotations
@@ -235,4 +244,26 @@ ESXTOP = Parser(
 ESXTOP_BULK = member_parser(
     ESXTOP, lambda _path, head, _size: _OF_ESX.search(head.decode("latin-1")), MAX_ROW_BYTES,
     re.compile(rb'(?:\xef\xbb\xbf)?"\(PDH-CSV 4\.0\) \('),
+)  # fmt: skip
+
+
+_WAAGENT = re.compile(
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\.\d{6}Z? (?:VERBOSE|INFO|WARNING|ERROR) (?:[A-Z]\w{2,40} ){0,2}"
+)
+_AGENT = re.compile(
+    rf"{_WAAGENT.pattern}(?:Azure Linux Agent Version: ?\d|WALinuxAgent-\d[\w.]* (?:running|forwarding))"
+)
+
+
+def parse_waagent(source: Source, lines: Lines) -> Iterator[Record]:
+    """host.hypervisor, at the first line in which the agent names itself."""
+    for number, line in lines:
+        if _AGENT.match(line):
+            yield Fact("host.hypervisor", "hyperv", source.cite(number, line))
+            return
+
+
+WAAGENT = Parser(
+    "waagent", "the log of Azure's agent", parse_waagent, opens=_AGENT, continues=_WAAGENT.match,
+    paths=(re.compile(r"(?:^|/)var/log/waagent\.log(?:\.\d+)?$"),),
 )  # fmt: skip
