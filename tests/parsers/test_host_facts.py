@@ -353,3 +353,33 @@ def test_a_release_of_ones_own_after_uname(release: str) -> None:
     text = f"[root@db1 ~]# uname -r\n{release}\n"
     assert document(text.encode())["host"]["kernel"] == release
     assert "kernel" not in document(text.replace("uname -r", "cat version.txt").encode())["host"]
+
+
+SETTING = "cat /sys/kernel/mm/transparent_hugepage/enabled"
+
+
+@pytest.mark.parametrize("command", ["hostname", "hostname -s", "uname -n", "sudo hostname"])
+def test_a_typed_hostname_names_the_host(command: str) -> None:
+    """Also twice in one text, of two hosts; a command that failed names none."""
+    one = f"$ {command}\ndb1.example.com\n$ {SETTING}\n[always] madvise never\n"
+    other = f"$ {command}\ndb2\n$ {SETTING}\nalways madvise [never]\n"
+    assert document(one.encode())["host"]["name"].startswith("db1")
+    both = {
+        case["host"]["name"].split(".")[0]: case["host"]["settings"]
+        for case in document((one + other).encode())["cases"]
+    }
+    assert {name: settings["thp.enabled"]["value"] for name, settings in both.items()} == {
+        "db1": "always",
+        "db2": "never",
+    }
+    failed = f"$ {command}\nbash: hostname: command not found\n$ {SETTING}\n[always] madvise never\n"
+    assert "bash" not in str(document(failed.encode())["host"].get("name"))
+
+
+def test_the_name_in_a_prompt_counts_more_than_hostname() -> None:
+    """Somebody's own word for it, and localhost, stay the name of all that was typed there: it is one host."""
+    for name in ("prod-db", "localhost"):
+        text = f"[root@{name} ~]# hostname\nip-10-1-2-3\n[root@{name} ~]# {SETTING}\n[always] madvise never\n"
+        found = document(text.encode())
+        assert "cases" not in found
+        assert (found["host"]["name"], found["host"]["settings"]["thp.enabled"]["value"]) == (name, "always")

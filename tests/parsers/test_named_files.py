@@ -10,12 +10,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from analyze_bytes import STDIN, STRICT
+from analyze_bytes import STDIN, STRICT, document
 from named_layouts import BLOCKS, LINES, Files, Layout
 from parse_bytes import faults, line_count, readings
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import read_input
-from thpdiag.model import Fact, Problem, Record, Sample, Series
+from thpdiag.model import Fact, Problem, ProblemKind, Record, Sample, Series
 
 MM = "/sys/kernel/mm/transparent_hugepage"
 ONE_LINE: Files = {
@@ -198,6 +198,55 @@ def test_what_a_command_prints_on_many_hosts_is_of_each_of_them(form: str) -> No
         if is_enabled(reading.record)
     }
     assert found == {("db1", "always"), ("db2", "never")}
+
+
+BOTH = LISTED.items()
+ON_DB2 = f"[root@db2 ~]# {READ}\n{LISTED['db2']}\n"
+BY_SSH = {
+    "one by one": "".join(f"$ ssh -q root@{host} {READ}\n{listed}\n" for host, listed in BOTH),
+    "quoted": "".join(f"$ ssh -o BatchMode=yes {host}.example.com '{READ}'\n{listed}\n" for host, listed in BOTH),
+    "a line each": f"$ for h in db1 db2; do ssh $h {READ}; done\n" + "\n".join(LISTED.values()) + "\n",
+    "names above": f"$ for h in db{{1..2}}; do echo \"== $h\"; ssh $h '{READ}; grep compact_stall /proc/vmstat'; done\n"
+    + "".join(f"== {host}\n{listed}\ncompact_stall 7\n" for host, listed in BOTH),
+    "one host in a loop": f"{ON_DB2}[root@db2 ~]# for i in 1 2; do ssh db1 {READ}; sleep 9; done\n"
+    + f"{LISTED['db1']}\n" * 2
+    + ON_DB2,
+}
+
+
+@pytest.mark.parametrize("form", BY_SSH)
+def test_what_ssh_prints_is_of_the_host_that_it_reached(form: str) -> None:
+    """And of no other: neither of the one before it nor of the shell's own."""
+    found = {
+        (reading.group[1], reading.record.value)
+        for reading in readings(BY_SSH[form].encode())
+        if is_enabled(reading.record)
+    }
+    assert found == {("db1", "always"), ("db2", "never")}
+
+
+def test_what_ssh_prints_of_nobody_knows_which_host_is_not_read() -> None:
+    """Two hosts' tables are not one recording; a Problem says what to do. What a variable names is still one host."""
+    table = "procs ---memory---\n r  b   swpd   free\n 1  0      0  20068\n" + LISTED["db1"] + "\n"
+    for hosts in ("db1 db2 db3", "$(cat hosts)"):
+        found = list(
+            readings(f"$ for h in {hosts}; do ssh $h {READ}; done\n{table}$ {READ}\n{LISTED['db2']}\n".encode())
+        )
+        assert [r.record.value for r in found if is_enabled(r.record)] == ["never"]
+        assert [r.record.kind for r in found if isinstance(r.record, Problem)] == [ProblemKind.UNREADABLE]
+    one = readings(f"$ ssh $HOST {READ}\n{LISTED['db1']}\n".encode())
+    assert [r.record.value for r in one if is_enabled(r.record)] == ["always"]
+
+
+def test_the_shells_own_host_is_none_of_those_that_it_reaches() -> None:
+    """An unnamed prompt and one remote command: two hosts, and a switch on one is none of the other."""
+    own, remote = f"$ {READ}\n{LISTED['db1']}\n", f"$ ssh db9 {READ}\n{LISTED['db2']}\n"
+    text = f"{own}$ ssh db9 'echo never > {ENABLED[0]}'\n{remote}{own}"
+    found = {case["host"]["name"]: case for case in document(text.encode())["cases"]}
+    assert {name: case["host"]["settings"]["thp.enabled"]["value"] for name, case in found.items()} == {
+        "the host of the shell": "always", "db9": "never",
+    }  # fmt: skip
+    assert {name for name, case in found.items() if case["timeline"]["actions"]} == {"db9"}
 
 
 def test_a_table_with_rulers_names_no_host() -> None:

@@ -9,7 +9,7 @@ finds them: prompts and time lines set the context, a line that a parser `opens`
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise, takewhile
@@ -17,7 +17,16 @@ from re import Pattern
 from typing import TypeVar
 
 from thpdiag.detect.context import MAIN, TRACED, Context, PartBelow
-from thpdiag.detect.expansion import Part, Step, first_lines, parts_of, steps_of
+from thpdiag.detect.expansion import (
+    Part,
+    RemoteCommand,
+    first_lines,
+    host_sections,
+    parts_of,
+    remote_commands,
+    steps_of,
+    without_ssh,
+)
 from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import (
     NUMBERING,
@@ -53,12 +62,14 @@ from thpdiag.detect.named_files import (
     unplaced_setting,
 )
 from thpdiag.detect.session import (
+    acts,
     is_refusal,
     operator_actions,
     operator_changes,
     prose_facts,
+    switches_setting,
 )
-from thpdiag.detect.session_clock import SessionClock, TaggedRecord
+from thpdiag.detect.session_clock import SessionClock, TaggedRecord, named_host, with_time
 from thpdiag.detect.shell import is_complete, plan_of, script_of
 from thpdiag.detect.testimony import testimony
 from thpdiag.detect.timestamps import (
@@ -80,7 +91,7 @@ from thpdiag.detect.transcript import (
     parse_watch,
 )
 from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
-from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
+from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record
 from thpdiag.model.facts import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
 from thpdiag.model.text import describe_error
@@ -99,7 +110,6 @@ UNCLEAR = "unclear"  # how a setting was written: under which value the lines be
 _TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
 MAX_FILE_LINES = 400  # of a file that stands below its name
 SETTINGS = "transparent_hugepage"
-_NOWHERE = Citation("")
 _AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
 
 
@@ -195,8 +205,9 @@ class Detector:
         if line.text.startswith("#==[") and (section := section_of([one.text for one in ahead.peek(2)])):
             yield from self._section(section, context, ahead)
             return
-        while context.parts and line.number >= context.parts[0].line:
-            yield from self._begin_part(context.parts.popleft(), line, context)
+        if context.parts and line.number >= context.parts[0].line:
+            yield from self._begin_part(context.parts.popleft(), line, context, ahead)
+            return
         if (
             self._take_off_gaps(context, ahead)
             or self._take_off_margin(line, ahead)
@@ -206,7 +217,7 @@ class Detector:
         if may_be_host_heading(line.text) and self._take_host(line, context, ahead):
             yield from self._printed_files(context, ahead)
             return
-        if (typed := self._typed(line, context, ahead)) is not None:
+        if (typed := self._read_command(line, context, ahead)) is not None:
             yield from typed
         elif self._is_named_first(line, ahead) and (named := self._named_content(line, context, ahead)) is not None:
             yield from named
@@ -217,7 +228,7 @@ class Detector:
         else:
             yield from self._time_or_words(line, context, ahead)
 
-    def _typed(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
+    def _read_command(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
         """What a command at a prompt does, or one that `set -x` or watch shows; None if the line is none of them."""
         if context.tracing and (traced := TRACED.match(line.text)) is not None:
             ahead.take()
@@ -510,11 +521,15 @@ class Detector:
         return script
 
     def _command(
-        self, line: TextLine, typed: Prompt, context: Context, ahead: LookaheadLines
+        self, line: TextLine, typed: Prompt, context: Context, ahead: LookaheadLines, *, remote: bool = False
     ) -> Iterator[TaggedRecord]:
         """A typed command: operator actions, and the path of what it prints."""
         typed = typed._replace(command=_further_lines(typed.command, line.depth, ahead))
-        context.take_prompt(typed)
+        context.take_prompt(typed, remote=remote)
+        steps = steps_of(context.command, context.session.scripts, context.variables, context.functions)
+        if not remote and (calls := remote_commands(steps, context.command)):
+            yield from self._on_other_hosts(line, calls, typed.user, context, ahead)
+            return
         texts = (following.text for following in ahead.peek(MAX_COMMAND_LINES))
         below = list(takewhile(lambda text: not parse_prompt(text), texts))
         if SessionClock.shows_file(typed.command):
@@ -528,8 +543,7 @@ class Detector:
         elif REMOTE.search(typed.command):
             self._take_off_prefix(context, ahead, remote=True)
         context.tracing |= bool(_TRACING.search(typed.command))
-        steps = steps_of(context.command, context.session.scripts, context.variables, context.functions)
-        parts = parts_of(steps, _switches_setting, _acts) if steps else []
+        parts = parts_of(steps, switches_setting, acts) if steps else []
         if len(parts) > 1:
             self._expect_parts(line, parts, typed.user, context, ahead)
         else:
@@ -537,10 +551,44 @@ class Detector:
             how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
             whole = "; ".join(step.text for step in steps) if steps else context.command
             yield from _events_of_command(cite, whole, how, context)
-            if steps and ((len(steps) == 1 and "$" in context.command) or any(map(_acts, steps))):
+            if steps and ((len(steps) == 1 and "$" in context.command) or any(map(acts, steps))):
                 printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
                 context.command = "; ".join(printing) or whole
         yield from self._printed_files(context, ahead)
+
+    def _on_other_hosts(
+        self, line: TextLine, calls: Sequence[RemoteCommand], user: str, context: Context, ahead: LookaheadLines
+    ) -> Iterator[TaggedRecord]:
+        """What ssh runs, host by host. What cannot be told apart is of a host of its own, whose files have no names."""
+        hosts = list(dict.fromkeys(call.host for call in calls))
+        if len(hosts) == 1 and hosts[0]:
+            typed = Prompt(without_ssh(context.command), hosts[0], user=user)
+            yield from self._command(line, typed, context, ahead, remote=True)
+            return
+        below = list(
+            takewhile(lambda one: one.depth == line.depth and not parse_prompt(one.text), ahead.peek(MAX_OUTPUT_LINES))
+        )
+        sections = host_sections(calls, [one.text for one in below]) if all(hosts) else None
+        if sections is None:
+            cite = Citation(context.member, line.number, line.text)
+            for call in calls:
+                context.take_prompt(Prompt(call.command, call.host, user=user), remote=True)
+                yield from _events_of_command(cite, call.command, UNCLEAR if below else "prompt", context)
+            if below:
+                text = (
+                    "the output of several hosts, and no line says which of them printed it; it was not read. Print "
+                    "each host's name before its output"
+                )
+                yield TaggedRecord(Problem(cite, text, ProblemKind.UNREADABLE), "", context.group)
+            context.take_prompt(Prompt(""))
+            for _ in below:
+                ahead.take()
+            return
+        context.paths.clear()
+        for call, (mark, first) in zip(calls, sections, strict=True):
+            number = below[0].number + first if first >= len(below) else below[first].number
+            context.parts.append(PartBelow(number, (), call.command, "prompt", call.host))
+            ahead.stops |= {below[mark].number, number}
 
     def _printed_files(self, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """The files that the last command prints, where their contents begin here."""
@@ -589,8 +637,12 @@ class Detector:
         if not parts[-1].prints:
             context.parts.append(PartBelow(end, tuple(step.text for step in parts[-1].writes), "", how))
 
-    @staticmethod
-    def _begin_part(part: PartBelow, line: TextLine, context: Context) -> Iterator[TaggedRecord]:
+    def _begin_part(
+        self, part: PartBelow, line: TextLine, context: Context, ahead: LookaheadLines
+    ) -> Iterator[TaggedRecord]:
+        if part.host:
+            yield from self._command(line, Prompt(part.command, part.host), context, ahead, remote=True)
+            return
         cite = Citation(context.member, line.number, line.text)
         context.command = part.command or context.command
         for command in part.done:
@@ -657,7 +709,7 @@ class Detector:
             if isinstance(record, Foreign):
                 yield from self.read(member, record.lines)
                 continue
-            host = _named_host(record) or host
+            host = named_host(record) or host
             yield TaggedRecord(record, parser.name, (MAIN, host))
 
     def _block(
@@ -668,8 +720,8 @@ class Detector:
         cite = Citation(source.member, first)
         stamps = lines.stamps if isinstance(lines, _BlockLines) else {}
         for record in self.guard(parser.name, cite, parser.read(source, lines)):
-            context.host = _named_host(record) or context.host
-            yield TaggedRecord(_stamped(record, stamps) if stamps else record, parser.name, context.group)
+            context.host = named_host(record) or context.host
+            yield TaggedRecord(with_time(record, stamps) if stamps else record, parser.name, context.group)
         for _ in lines:
             pass
 
@@ -803,15 +855,6 @@ def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextL
         yield line
 
 
-def _switches_setting(step: Step) -> bool:
-    return any(event.kind == "setting_written" for event in operator_actions(_NOWHERE, step.text, how="prompt"))
-
-
-def _acts(step: Step) -> bool:
-    actions = operator_actions(_NOWHERE, step.text, how="prompt")
-    return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))
-
-
 def _events_of_command(cite: Citation, command: str, how: str, context: Context) -> Iterator[TaggedRecord]:
     """The events of a command that was run."""
     changes = list(operator_changes(cite, command)) if how not in ("failed", UNCLEAR) else []
@@ -843,20 +886,6 @@ def _further_lines(command: str, depth: int, ahead: LookaheadLines) -> str:
                 ahead.take()
             return whole
     return command
-
-
-def _stamped(record: Record, stamps: Mapping[int, str]) -> Record:
-    """The record with the time that stood before its line, if it has none of its own."""
-    if not isinstance(record, Fact | Sample | Event | Listing) or record.time is not None:
-        return record
-    line = record.first if isinstance(record, Listing) else record.cite.line or 0
-    moment = parse_timestamp(stamps.get(line, ""))
-    return replace(record, time=moment) if moment else record
-
-
-def _named_host(record: Record) -> str:
-    """The host that a record names, without its domain."""
-    return str(record.value).split(".")[0] if isinstance(record, Fact) and record.name == "host.name" else ""
 
 
 def _prose_records(cite: Citation, text: str) -> Iterator[Record]:

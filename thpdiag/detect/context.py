@@ -4,23 +4,167 @@ from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from thpdiag.detect.expansion import Tokens
 from thpdiag.detect.named_files import Section
-from thpdiag.detect.remains import Remains
-from thpdiag.detect.services import Services
 from thpdiag.detect.session import folder_after, with_absolute_settings
-from thpdiag.detect.session_clock import SessionClock
+from thpdiag.detect.session_clock import Group, SessionClock
 from thpdiag.detect.testimony import MAX_LINES
 from thpdiag.detect.transcript import Prompt, TextLine, parse_prompt
-from thpdiag.model import Moment
-from thpdiag.model.parser import Source
+from thpdiag.knowledge.workloads import changes_of, configured_switch
+from thpdiag.model import Citation, Event, Moment, Problem, ProblemKind
+from thpdiag.model.parser import Parser, Source
+
+# A row of a table: up to three words, numbers, up to two words; or a share first. Few such lines may be anything.
+_NUMBER = r"[-+]?\d[\d.:%/]*[A-Za-z]{0,2}"
+_ROW_OF_NUMBERS = re.compile(
+    rf"\s*(?:[^\s,;]+[\s,;]+){{0,3}}?{_NUMBER}(?:[\s,;]+{_NUMBER}){{3,400}}(?:[\s,;]+[^\s,;]+){{0,2}}[\s,;]*$"
+    r"|\s*\d{1,3}[.,]\d{1,4}%\s"
+)
+_NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # as words: not those of times and versions
+MIN_ROWS = 5
+MANY = 8  # numbers of a row of a table, whatever words stand between them
+MIN_FIGURES, FIGURES = 10, 3  # lines of a text that is none of sentences, and numbers in each of them
+MAX_CHARS = 200  # of a line that are looked at
+_INDENTED = " \t|-+"  # what lines of call graphs begin with
+
+
+@dataclass(slots=True)
+class Remains:
+    """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
+
+    `rows` are those of the last table so far, `graph` the indented lines that would have belonged to the block before;
+    few are not counted. `above` are the latest lines that no parser knows.
+    """
+
+    lines: int = 0
+    first: int = 0
+    rows: int = 0
+    row: int = 0  # the line of the last one
+    parser: Parser | None = None  # of the block before
+    graph: int = 0
+    since: int = 0  # the line of the first row, or of the graph
+    above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
+    unknown: int = 0  # lines in a row that no parser knows
+    figures: int = 0  # lines with several numbers, as long as no block was found
+    first_figure: int = 0  # the first of them
+
+    def see(self, line: TextLine) -> None:
+        """Take a line that no parser knows."""
+        self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
+        self.above.append(line)
+        if self.parser is None and len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= FIGURES:
+            self.first_figure = self.first_figure or line.number
+            self.figures += 1
+        if _ROW_OF_NUMBERS.match(line.text) or len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= MANY:
+            self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
+            self.since = line.number if self.rows == 1 else self.since
+            self.row = line.number
+            self._count(self.rows, MIN_ROWS)
+        else:
+            self.graph = self.graph + 1 if self.parser and self._is_of(self.parser, line) else 0
+            self.since = line.number if self.graph == 1 else self.since
+            self._count(self.graph, 2 * MIN_ROWS)
+
+    def begin_block(self, parser: Parser, first: TextLine) -> None:
+        """A block begins: indented lines right above it may be the end of one of its kind."""
+        is_full = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
+        if is_full and not self.graph and all(self._is_of(parser, line) for line in self.above):
+            self.since = self.above[-1].number - self.unknown + 1
+            self._count(self.unknown, self.unknown)
+        self.parser, self.graph = parser, 0
+        self.above.clear()
+
+    @staticmethod
+    def _is_of(parser: Parser, line: TextLine) -> bool:
+        return line.text[0] in _INDENTED and bool(parser.continues(line.text))
+
+    def _count(self, lines: int, least: int) -> None:
+        if lines >= least:
+            self.first = self.first or self.since
+            self.lines += lines if lines == least else 1
+
+    def problem(self, member: str) -> Problem | None:
+        """What was not read, if that is more than a few lines."""
+        if self.lines:
+            text = f"{self.lines} lines belong to tables or call graphs whose beginning is missing or unknown; not read"
+            return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
+        if self.parser is None and self.figures >= MIN_FIGURES:
+            text = f"only prose was read; {self.figures} lines with numbers are in no known format"
+            return Problem(Citation(member, self.first_figure), text, ProblemKind.UNRECOGNISED)
+        return None
+
+
+_WRITES = re.compile(r">|\btee\b|\bsed\b.{0,40}\s-\w*i|\bsystemctl (?:set-property|set-environment|edit)\b|\bcrudini\b")
+_REMOVES = re.compile(r"(?:sudo )?(?:rm|systemctl revert)\b")
+_COMMENT = re.compile(r"\s*+(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # what grep prints before it
+_NOT_IN_FORCE = re.compile(r"/usr/share/|/doc/|\.(?:bak|orig|old|example|sample|md|rpmsave|dpkg-\w+)\b")
+_SHOWS = re.compile(r"(?:sudo )?(?:cat|[ef]?grep|tail|head|less|systemctl (?:cat|show))\b")
+_UNIT = re.compile(
+    r"/systemd/system/(?P<a>[\w@.-]+?)\.service\b|\bsystemctl (?:cat|show|edit|revert|set-property) (?:-\S+ )*"
+    r"(?P<b>[\w@.-]+)|/etc/(?:default|sysconfig|conf\.d)/(?P<c>[\w-]+)|/etc/(?!systemd/)(?P<d>[\w-]+)/"
+)
+_BOOT = re.compile(
+    r"(?:\bgrubby\b.*--args\b|/etc/default/grub\b|/etc/kernel/cmdline\b|\bkargs\b.*--append).*?"
+    r"\btransparent_hugepage=(?P<value>always|madvise|never)|"
+    r"\btransparent_hugepage=(?P<other>always|madvise|never).*/etc/(?:default/grub|kernel/cmdline)\b"
+)
+
+
+@dataclass(slots=True)
+class Services:
+    """A service's own switch for huge pages: an option in its unit or configuration, in force from a restart on.
+
+        # sed -i 's/-XX:+UseTransparentHugePages/-XX:-UseTransparentHugePages/' /etc/default/tomcat9
+        # systemctl restart tomcat9
+
+    What a command writes to a file, or shows of one, is remembered by service (no name where the file tells none); the
+    next restart makes it a switch of the setting thp.service.NAME. An application that refuses to change the option
+    while it runs changes nothing. So it is with the boot line (`grubby --args=transparent_hugepage=never`) and the next
+    reboot.
+    """
+
+    configured: dict[str, str] = field(default_factory=dict)
+    boot: str = ""
+
+    def take(self, command: str, output: Sequence[str]) -> None:
+        """A command that was run, with what it printed."""
+        if (found := _BOOT.search(command)) and "remove-args" not in command and not _SHOWS.match(command):
+            self.boot = found["value"] or found["other"]
+        in_force = [] if ">" in command or _NOT_IN_FORCE.search(command) else output
+        shown = "\n".join(line for line in in_force if not _COMMENT.match(line)) if _SHOWS.match(command) else ""
+        value = configured_switch(shown or (command if _WRITES.search(command) else ""))
+        unit = _UNIT.search(command)
+        name = unit[unit.lastgroup or 0].removesuffix(".service") if unit else ""
+        if value or (name in self.configured and _REMOVES.match(command)):
+            self.configured[name] = value or "default"
+
+    def restarts(self, cite: Citation, command: str) -> Iterator[Event]:
+        """The switches that come with a command that restarts services."""
+        for what, service in changes_of(command):
+            if what == "reboot" and self.boot:
+                fields = {"setting": "thp.enabled", "value": self.boot, "path": "the boot line", "how": "prompt"}
+                yield Event("setting_written", cite, fields=fields)
+            names = [n for n in self.configured if n.startswith(service) or service.startswith(n)]
+            if what == "restart" and service and names:
+                fields = {
+                    "setting": f"thp.service.{service}",
+                    "value": self.configured[max(names, key=len)],
+                    "how": "prompt",
+                }
+                yield Event("setting_written", cite, fields=fields)
+
 
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
 # Commands that print a bare value; named like a file of it.
-_BARE_VALUE = re.compile(r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$")
+_BARE_VALUE = re.compile(
+    r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$"
+    r"|(?P<name>(?:sudo\s+)?(?:hostname(?:\s+-s)?|uname\s+-n)\s*$)"
+)
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
@@ -35,6 +179,7 @@ class PartBelow(NamedTuple):
     done: tuple[str, ...]
     command: str
     how: str
+    host: str = ""  # on which it ran, where that is another one than the shell's
 
 
 @dataclass(slots=True)
@@ -46,6 +191,7 @@ class Context:
     session: SessionClock
     speaker: str = MAIN
     host: str = ""
+    local: str | None = None  # the host of the shell, while a command of it runs on another one
     time: Moment | None = None
     command: str = ""
     folder: str = ""
@@ -55,7 +201,7 @@ class Context:
     looked_at: int = 0  # the last line of which it is known that nothing is to be taken off
     looks: int = 0  # in vain, one after another
     ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
-    accounts: dict[tuple[str, str], list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
+    accounts: dict[Group, list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
     variables: dict[str, str] = field(default_factory=dict)  # of the shell, as far as they are known
     functions: dict[str, Tokens] = field(default_factory=dict)
     parts: deque[PartBelow] = field(default_factory=deque)  # of the output that comes next
@@ -67,8 +213,8 @@ class Context:
     json_from: int = 0  # the line from which on a document of JSON is looked for
 
     @property
-    def group(self) -> tuple[str, str]:
-        return (self.speaker, self.host)
+    def group(self) -> Group:
+        return (self.speaker, self.host) if self.local is None else (self.speaker, self.host, True)
 
     def write_down(self, line: TextLine) -> None:
         """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes, no tables."""
@@ -90,7 +236,12 @@ class Context:
         """Whether a line is still of the output of the command above."""
         return parse_prompt(text) is None or (self.tracing and TRACED.match(text) is not None)
 
-    def take_prompt(self, typed: Prompt) -> None:
+    def take_prompt(self, typed: Prompt, *, remote: bool = False) -> None:
+        """What a typed command says of its output; a remote one is of its own host, and of none after it."""
+        if self.local is not None:
+            self.host, self.local = self.local, None
+        if remote:
+            self.local = self.host
         if typed.folder.startswith("/"):
             self.folder = typed.folder
         self.folder = folder_after(self.folder, typed.command)
@@ -101,7 +252,9 @@ class Context:
             self.time = None
         found = _FILE_COMMAND.search(self.command)
         paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
-        if asked := _BARE_VALUE.match(self.command):
+        if (asked := _BARE_VALUE.match(self.command)) and asked["name"]:
+            paths = [] if typed.host else ["hostname"]  # what a prompt calls the host may be no name of it
+        elif asked:
             paths = ["/".join(filter(None, asked.groups()))]
         self.looping = bool(_LOOP.search(self.command))
         if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path

@@ -267,7 +267,7 @@ def _files(value: Any, host: str, depth: int) -> Iterator[tuple[str, str, str]]:
         path = _path_of(value)
         content = next((value[k] for k in _JSON_CONTENTS if isinstance(value.get(k), str | int)), None)
         if path and content is not None and not isinstance(content, bool):
-            yield path, _decoded(value, str(content)), host
+            yield path, _decode(value, str(content)), host
             return
         for key, one in value.items():
             if isinstance(one, str | int) and not isinstance(one, bool) and re.fullmatch(_PATH, key):
@@ -286,7 +286,7 @@ def _path_of(value: Mapping[str, Any]) -> str:
     return found["path"] if found else ""
 
 
-def _decoded(value: Mapping[str, Any], content: str) -> str:
+def _decode(value: Mapping[str, Any], content: str) -> str:
     if value.get("encoding") != "base64":
         return content
     try:

@@ -23,10 +23,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from thpdiag.detect.expansion import Step
 from thpdiag.knowledge.applications import version_in_text
 from thpdiag.knowledge.workloads import changes_of
 from thpdiag.model import Citation, Event, Fact
 
+_NOWHERE = Citation("")
 _PATH = r"(?:/sys/kernel/mm/(?:redhat_|\*)?transparent_hugepage/[\w/-]{1,60}|/proc/sys/vm/\w{1,40})"
 _PRINTED = (
     r"(?:echo|printf)\s{1,8}(?:-\w{1,3}\s{1,8}){0,2}(?:['\"]?%s(?:\\n)?['\"]?\s{1,8})?"
@@ -161,3 +163,14 @@ def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
         yield Fact("os.name", f"{system['name']} {system['version']}", cite, provenance="prose")
     if uptime := _UPTIME.search(text):
         yield Fact("uptime.seconds", int(uptime["days"] or uptime["days2"]) * 86400, cite, provenance="prose")
+
+
+def switches_setting(step: Step) -> bool:
+    """Whether a command of a command line writes a setting."""
+    return any(event.kind == "setting_written" for event in operator_actions(_NOWHERE, step.text, how="prompt"))
+
+
+def acts(step: Step) -> bool:
+    """Whether it changes anything of the host."""
+    actions = operator_actions(_NOWHERE, step.text, how="prompt")
+    return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))

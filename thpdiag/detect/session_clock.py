@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from thpdiag.detect.shell import MAX_COMMAND_CHARS, Plan, Round, base_name, plan_of, script_of
+from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock, Listing, Moment, Problem, ProblemKind, Record, Sample
+from thpdiag.model import Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.facts import Pace
 
 MAX_HELD = 4000  # records of one stretch
@@ -42,6 +43,8 @@ _SHOWN = re.compile(
 )
 
 _Key = tuple[object, ...]
+# Speaker and host; True behind them if a command on another host reached it, which then is not the one of the shell.
+Group = tuple[str, str] | tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,21 @@ class TaggedRecord:
 
     record: Record
     reader: str
-    group: tuple[str, str]
+    group: Group
+
+
+def with_time(record: Record, stamps: Mapping[int, str]) -> Record:
+    """The record with the time that stood before its line, if it has none of its own."""
+    if not isinstance(record, Fact | Sample | Event | Listing) or record.time is not None:
+        return record
+    line = record.first if isinstance(record, Listing) else record.cite.line or 0
+    moment = parse_timestamp(stamps.get(line, ""))
+    return replace(record, time=moment) if moment else record
+
+
+def named_host(record: Record) -> str:
+    """The host that a record names, without its domain."""
+    return str(record.value).split(".")[0] if isinstance(record, Fact) and record.name == "host.name" else ""
 
 
 @dataclass(slots=True)

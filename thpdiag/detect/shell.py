@@ -54,6 +54,8 @@ _SLEEP = re.compile(r"(?P<number>\d{1,9}(?:[.,]\d{0,6})?|\.\d{1,6})(?P<unit>[smh
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _ASSIGNED = re.compile(r"[A-Za-z_]\w{0,60}=")
 _SEQ = re.compile(r"(?:\$\(|`)\s*seq(?:\s+-\w+)?((?:\s+-?\d{1,9}){1,3})\s*(?:\)|`)$", re.ASCII)
+_LIST_IN_BRACES = re.compile(r"([^{}]{0,200})\{(?P<list>[^{}]{0,2000},[^{}]{0,2000})\}(?P<end>[^{}]{0,200})")
+_PART_IN_BRACES = re.compile(r"([^{}]{0,200})(\{-?\d{1,9}\.\.-?\d{1,9}(?:\.\.-?\d{1,9})?\})([^{}]{0,200})", re.ASCII)
 _BRACES = re.compile(r"\{(-?\d{1,9})\.\.(-?\d{1,9})(?:\.\.(-?\d{1,9}))?\}$", re.ASCII)
 _TO_FILE = re.compile(r"(?:^|[^<>&\d])[1&]?>{1,2}(?!&)\s*(?!/dev/(?:std(?:out|err)|tty|fd/[12])\b)[^\s&]")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,6})?", re.ASCII)
@@ -304,7 +306,7 @@ class _Shell:
                         raise UnknownError
                     self._at += 1
                     found += self._list((")",))
-                    self._after()
+                    self._skip_separator()
                     continue
                 self._at += 1
                 continue
@@ -312,9 +314,9 @@ class _Shell:
                 self._at += 1
                 return found
             found += self._command()
-            self._after()
+            self._skip_separator()
 
-    def _after(self) -> None:
+    def _skip_separator(self) -> None:
         """What joins a command to the next one."""
         kind, text = self._peek()
         if kind != "end" or text in (";", "\n", ";;", ")"):
@@ -332,7 +334,7 @@ class _Shell:
     def _command(self) -> list[_Node]:
         match self._peek()[1]:
             case "for":
-                return [self._for()]
+                return [self._for_loop()]
             case "while" | "until":
                 self._at += 1
                 condition = self._list(("do",))
@@ -353,7 +355,7 @@ class _Shell:
         if not any(text == end for _, text in self._tokens[self._at :]):
             raise IncompleteError
 
-    def _for(self) -> _Loop:
+    def _for_loop(self) -> _Loop:
         self._at += 1
         rounds: int | None = 0
         if self._peek() == ("end", "("):  # for ((i = 0; i < 10; i++))
@@ -387,25 +389,25 @@ class _Shell:
 
     def _pipeline(self) -> list[_Node]:
         """Commands joined by pipes, which run at the same time."""
-        words = self._piped()
+        words = self._piped_words()
         hidden = goes_to_file(" ".join(words[-1]))
         parts = [without_wrappers(part) for part in words]
         text = " | ".join(" ".join(part) for part in parts)
         if self._peek()[1] == "&":  # it goes on while others run
             return [_Run(text, prints=False)]
         if len(parts) == 1 and parts[0] and (inner := self._script(base_name(without_quotes(parts[0][0])), parts[0])):
-            return [_hidden(inner)] if hidden else inner
+            return [_time_only(inner)] if hidden else inner
         first, *others = [_program(part) for part in parts]
         behind = [node for other in others for node in other]
         if any(_seconds(node) != 0 for node in behind):
             raise UnknownError
         if hidden:
-            return [_hidden(first)]
+            return [_time_only(first)]
         if behind and len(first) == 1 and isinstance(first[0], _Run):
             return [first[0]._replace(text=text, prints=any(map(_prints, (*first, *behind))))]
         return first  # vmstat 5 | tee, | grep
 
-    def _piped(self) -> list[list[str]]:
+    def _piped_words(self) -> list[list[str]]:
         """The words of each command of a pipe."""
         parts: list[list[str]] = [[]]
         while True:
@@ -464,27 +466,27 @@ def _sampler(program: str, words: Sequence[str]) -> list[_Node]:
     text = " ".join(words)
     if program == "free" and (step := _FREE_STEP.search(text)):
         many = _FREE_COUNT.search(text)
-        return _repeated(text, "free -s", step[1], many[1] if many else None, at_once=True)
+        return _repeat_tool(text, "free -s", step[1], many[1] if many else None, at_once=True)
     if program == "top" and "-b" in words and (step := _TOP_STEP.search(text)):
         many = _TOP_COUNT.search(text)
-        return _repeated(text, "top -d", step[1], many[1] if many else None, at_once=True)
+        return _repeat_tool(text, "top -d", step[1], many[1] if many else None, at_once=True)
     if program == "collectl" and not _PLAYBACK.search(text):
         step, many = _COLLECTL_STEP.search(text), _COLLECTL_COUNT.search(text)
         which, seconds = ("second", "60") if _COLLECTL_SLOW.search(text) else ("first", "1")
         seconds = (step[which] if step else None) or seconds
-        return _repeated(text, "collectl -i", seconds, many[1] if many else None, at_once=False)
+        return _repeat_tool(text, "collectl -i", seconds, many[1] if many else None, at_once=False)
     if program not in _SAMPLERS:
         return []
     with_value, at_once = _SAMPLERS[program]
     numbers = _numbers(words[1:], with_value)
     if numbers and not (program == "sar" and "-f" in words):
-        return _repeated(text, program, numbers[0], numbers[1] if len(numbers) > 1 else None, at_once=at_once)
+        return _repeat_tool(text, program, numbers[0], numbers[1] if len(numbers) > 1 else None, at_once=at_once)
     if program != "vmstat":
         raise UnknownError
     return []
 
 
-def _hidden(nodes: Sequence[_Node]) -> _Run:
+def _time_only(nodes: Sequence[_Node]) -> _Run:
     """What goes to a file: it only takes its time."""
     lasts = [_seconds(node) for node in nodes]
     seconds = sum(one for one in lasts if one is not None)
@@ -518,7 +520,7 @@ def _numbers(arguments: Sequence[str], with_value: str) -> list[str]:
     return found
 
 
-def _repeated(text: str, name: str, interval: str, many: str | None, *, at_once: bool) -> list[_Node]:
+def _repeat_tool(text: str, name: str, interval: str, many: str | None, *, at_once: bool) -> list[_Node]:
     """A tool that prints every so many seconds, so often or until it is stopped."""
     seconds = float(interval)
     if not 0 < seconds <= MAX_PAUSE_SECONDS:
@@ -617,10 +619,20 @@ def words_of(word: str) -> list[str]:
         numbers = [int(one) for one in found[1].split()]
         first, step = numbers[0] if len(numbers) > 1 else 1, numbers[1] if len(numbers) > 2 else 1
         return [str(first + at * step) for at in range(min(many, MAX_COMMAND_CHARS))]
+    if (braces := _LIST_IN_BRACES.fullmatch(word)) and "$" not in word:
+        return [one for part in braces["list"].split(",") for one in words_of(f"{braces[1]}{part}{braces['end']}")]
+    if (part := _PART_IN_BRACES.fullmatch(word)) and (part[1] or part[3]) and "$" not in word:
+        return [f"{part[1]}{number.zfill(_width(part[2]))}{part[3]}" for number in words_of(part[2])]
     if (found := _BRACES.fullmatch(word)) and (many := _many(word)) is not None:
         step = abs(int(found[3] or 1)) * (1 if int(found[2]) >= int(found[1]) else -1)
         return [str(int(found[1]) + at * step) for at in range(min(many, MAX_COMMAND_CHARS))]
     return [word]
+
+
+def _width(braces: str) -> int:
+    """How many digits the shell gives each number of a sequence in braces: those of a first one with leading zeros."""
+    first = braces[1:].split("..")[0]
+    return len(first) if first.startswith("0") else 0
 
 
 def _many(word: str) -> int | None:

@@ -320,7 +320,7 @@ def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator
 
 def _comparison(text: str, before: Sequence[str]) -> Iterator[Statement]:
     """One side of the switch against the other, in one sentence."""
-    if (than := language().patterns["better_with"].search(text)) and not _NOT.search(_before(than, text)):
+    if (than := language().patterns["better_with"].search(text)) and not _NOT.search(_text_before(than, text)):
         yield "not_cured", "yes"
     elif sides := _compared_sides(text, " ".join((*before[-1:], text))):
         yield from (("cured_by", "thp.defrag" if "defrag" in text else "thp.enabled"), ("cured", "work"))
@@ -335,13 +335,13 @@ def _compared_sides(text: str, near: str) -> re.Match[str] | None:
     """
     say = language()
     found = say.patterns["better_without"].search(text) or say.patterns["worse_with"].search(text)
-    if found is None or _NOT.search(_before(found, text) + found[0]):
+    if found is None or _NOT.search(_text_before(found, text) + found[0]):
         return None
     values = {"never"} < set(re.findall(r"\b(?:always|madvise|never)\b", found[0]))
     return None if say.has("other_cure", text) or not (values or say.has("huge_pages", near)) else found
 
 
-def _before(found: re.Match[str], text: str) -> str:
+def _text_before(found: re.Match[str], text: str) -> str:
     return text[max(0, found.start() - BEFORE_CHARS) : found.start()]
 
 

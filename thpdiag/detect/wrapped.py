@@ -364,7 +364,7 @@ def _known_line(ahead: _Ahead) -> tuple[int, str]:
     for begin, whole in _SHAPES:
         if begin.match(first) and len(parts := ahead.parts()) > 1 and not begin.match(parts[1]):
             is_cut = len(first) == ahead.width() and len(first) in TERMINALS
-            if is_cut and ";" in first and (several := _folded(parts, len(first), whole)) > 2:
+            if is_cut and ";" in first and (several := _count_folded(parts, len(first), whole)) > 2:
                 return several, "".join(parts[:several])
             if whole.match(first) and not (is_cut and _SYMBOL_END.fullmatch(parts[1])):
                 continue
@@ -375,7 +375,7 @@ def _known_line(ahead: _Ahead) -> tuple[int, str]:
     return 1, first
 
 
-def _folded(parts: Sequence[str], width: int, whole: re.Pattern[str]) -> int:
+def _count_folded(parts: Sequence[str], width: int, whole: re.Pattern[str]) -> int:
     """How many of the parts make a folded stack, of which all but the last are as wide as the terminal."""
     count = 1 + sum(1 for _ in takewhile(lambda part: len(part) == width, parts))
     return count if count <= len(parts) and whole.match("".join(parts[:count])) else 0

@@ -27,6 +27,7 @@ from thpdiag.model import Event, Fact, Note, Problem, Profile, Record, Sample, S
 from thpdiag.model.facts import OPERATOR_KINDS, ClockAnchor
 from thpdiag.model.text import host_name, quoted
 
+SHELL = "the host of the shell"  # beside hosts that its commands reach, where nothing names it
 PAGE_FAULTS = "node_vmstat_pgfault"
 MENTIONED_FACTS = ("kernel.release", "os.name", "thp.directory")  # what a note says of a host that is not measured
 
@@ -92,6 +93,11 @@ def _is_measurement(record: Record) -> bool:
     )
 
 
+def _is_read(reading: TaggedRecord) -> bool:
+    """Whether a parser made it of what a host printed, and nobody told or did it."""
+    return reading.reader not in ("", "prose", "operator_actions") and not isinstance(reading.record, Problem)
+
+
 def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[list[HostRecords], list[Note]]:
     """The records of one member by host; groups that only mention a host become notes.
 
@@ -99,17 +105,22 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
     """
     first: dict[str, str] = {}
     for reading in readings:
-        if reading.group[1]:
-            first.setdefault(*reading.group)
+        speaker, host, *remote = reading.group
+        if host and not remote:
+            first.setdefault(speaker, host)
+    if any(len(reading.group) > 2 for reading in readings):  # what the shell's own host printed is of none of those
+        for reading in readings:
+            if not reading.group[1] and _is_read(reading):
+                first.setdefault(reading.group[0], SHELL)
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for reading in readings:
-        speaker, host = reading.group
+        speaker, host, *_ = reading.group
         groups[speaker, host or first.get(speaker, "")].append(reading.record)
     measured = {key for key, records in groups.items() if any(map(_is_measurement, records))}
     hosts: dict[str, HostRecords] = {}
     notes: list[Note] = []
     for (speaker, host), records in groups.items():
-        if (speaker, host) in measured or (speaker == MAIN and (not measured or not host)):
+        if (speaker, host) in measured or (speaker == MAIN and (not measured or host in ("", SHELL))):
             hosts.setdefault(host, HostRecords(host, root)).records.extend(records)
         elif facts := [r for r in records if isinstance(r, Fact) and r.name in MENTIONED_FACTS]:
             who = f"{quoted(speaker)} mentions" if speaker else "the text mentions"

@@ -22,6 +22,7 @@ from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
 from thpdiag.bundle.member import NEVER_TYPED, utf16_of, without_padding
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
+from thpdiag.detect.session_clock import Group
 from thpdiag.detect.transcript import clean
 from thpdiag.host.captures import collector_failures, drop_link_copies
 from thpdiag.host.excerpts import MAX_CACHE_BYTES, TextCache, reread
@@ -260,15 +261,15 @@ def _read_member(
         if left:
             member.keep(0)
         content = Content(chunks, member.size, member.file, again=left)
-        return list(_bounded(member, detector.bulk(reader, member.path, content)))
+        return list(_limit_records(member, detector.bulk(reader, member.path, content)))
     if (text := _unusable(head, member.size, paths)) is not None:
         return [TaggedRecord(Problem(Citation(member.path), text, ProblemKind.UNRECOGNISED), "", ("", ""))]
     lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()  # a tail is cut anywhere
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
-    return fold_rows(_bounded(member, detector.read_listings(member.path, lines, begin, member.aliases)))
+    return fold_rows(_limit_records(member, detector.read_listings(member.path, lines, begin, member.aliases)))
 
 
-def _bounded(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[TaggedRecord]:
+def _limit_records(member: Member, readings: Iterable[TaggedRecord]) -> Iterator[TaggedRecord]:
     """The same, until there are more records than bytes they could come from: a reader that does not read on."""
     for number, reading in enumerate(readings):
         if number > max(member.length, member.size or 0) + RECORDS_OF_NOTHING:
@@ -349,7 +350,7 @@ def fold_rows(readings: Iterable[TaggedRecord]) -> list[TaggedRecord]:
         return [one for reading in held for one in _separate_rows(reading)]
     from thpdiag.parsers._table import SeriesBuilder
 
-    columns: dict[tuple[str, tuple[str, str]], SeriesBuilder] = defaultdict(SeriesBuilder)
+    columns: dict[tuple[str, Group], SeriesBuilder] = defaultdict(SeriesBuilder)
     words: dict[tuple[object, ...], object] = {}
     kept: list[TaggedRecord] = []
     for reading in chain((held.popleft() for _ in range(len(held))), rest):

@@ -12,8 +12,8 @@ The host's name: `hostname`, as sos and insights-client keep it.
 
     db1.example.com
 
-It is what `uname -n` prints, and there where uname is not. `hostname -f` asks a name server and is not read. Source:
-hostname(1); sos host plugin, general up to 3.4.
+It is what `uname -n` prints. Where a prompt names the host, the prompt counts: it may be somebody's own word for it.
+`hostname -f` asks a name server and is not read. Source: hostname(1); sos host plugin, general up to 3.4.
 
 The distribution: os-release, lsb-release, redhat-release and its kin, SuSE-release, lsb_release -a, debian_version,
 `cat /etc/*release`.
@@ -124,10 +124,10 @@ def parse_host_name(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
 
 
 HOST_NAME = Parser(
-    "host_name", "hostname, as collectors keep it", parse_host_name,
+    "host_name", "hostname", parse_host_name,
     paths=(
         re.compile(r"(?:^|/)(?:sos_commands/(?:host|general)|insights_commands)/hostname$"),
-        re.compile(r"(?:^|/)sosreport-[^/]{1,200}/hostname$"),
+        re.compile(r"(?:^|/)sosreport-[^/]{1,200}/hostname$|^hostname$"),
     ),
 )  # fmt: skip
 
