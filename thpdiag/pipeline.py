@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from thpdiag.bundle.limits import interrupt_when_out_of_time
 from thpdiag.diagnosis.diagnose import Diagnosis, StateOutcomes, diagnose
-from thpdiag.diagnosis.result_document import cited, document, result
+from thpdiag.diagnosis.result_document import cited_lines, document, result
 from thpdiag.engine.evaluate import evaluate_with_windows
 from thpdiag.engine.load import Rule
 from thpdiag.engine.sources import source_disagreements
@@ -57,7 +57,7 @@ def analyze_paths(
     if progress:
         progress(Step("write"))
     with timings.stage("lines that are cited"):
-        excerpts = read_excerpts(cited(diagnoses), parsed.texts, paths, options.limits, stdin)
+        excerpts = read_excerpts(cited_lines(diagnoses), parsed.texts, paths, options.limits, stdin)
     with timings.stage("result"):
         return result(diagnoses, options.told, excerpts, every_input=options.every_input)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from analyze_bytes import STRICT, document, documents, found, rules
-from thpdiag.diagnosis.diagnose import _since
+from thpdiag.diagnosis.diagnose import _compare_settings
 from thpdiag.model import State
 from thpdiag.pipeline import analyze
 
@@ -108,7 +108,7 @@ def test_whether_it_lasts_is_unknown_where_a_setting_was_not_read(
     then: dict[str, str], now: dict[str, str], wanted: str
 ) -> None:
     """Nobody read `enabled` after the boot: that is neither the old value nor another one."""
-    assert _since(State("then", then, 0), State("now", now, 1)) == wanted
+    assert _compare_settings(State("then", then, 0), State("now", now, 1)) == wanted
 
 
 def test_what_belongs_to_no_state_is_not_the_latest_one(tmp_path: Path) -> None:

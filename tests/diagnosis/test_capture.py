@@ -177,7 +177,7 @@ def test_supplied_names_are_in_the_vocabulary() -> None:
 
 def test_the_vocabulary_can_be_recorded() -> None:
     """Every name of the vocabulary and every word comes from some section, but for those that no script can look up."""
-    _, missing = capture.chosen([*names_of_the_vocabulary(), *capture.words()])
+    _, missing = capture.choose_sections([*names_of_the_vocabulary(), *capture.words()])
     assert {name for name in missing if not name.startswith("testimony.")} == NOT_RECORDED
 
 

@@ -27,7 +27,7 @@ def test_a_kernel_message_is_asked_for_with_its_callers() -> None:
 
     answer = judge(check, scene)
     asked = "with ZFS called from shrink_slab in the trace"
-    assert (answer.value, answer.needed) == (NO, f"1 of hung_task ({asked})")
+    assert (answer.value, answer.requirement) == (NO, f"1 of hung_task ({asked})")
     read = next(scene.facts("log.read")).cite.member
     assert answer.text == f"a task did not run for a long time ({asked}): 0 times in {read}"
 

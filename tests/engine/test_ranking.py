@@ -11,7 +11,7 @@ from itertools import combinations, product
 import pytest
 
 from analyze_bytes import rules
-from thpdiag.diagnosis.ranking import LEADING, leads, ranked
+from thpdiag.diagnosis.ranking import LEADING, leads, rank_findings
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -37,7 +37,7 @@ def _of_all(rule: Rule) -> str:
 
 
 def together(*findings: Finding) -> tuple[Finding, ...]:
-    return ranked({f.outcome.rule: f for f in findings}, RULES)
+    return rank_findings({f.outcome.rule: f for f in findings}, RULES)
 
 
 def by_rule(found: Iterable[Finding]) -> dict[str, Finding]:
@@ -106,7 +106,7 @@ def test_no_many_rules_have_two_causes() -> None:
         given = tuple(_drawn(name, dice) for name in names)
         found = together(*given)
         bad += [f"{[(f.outcome.rule, f.confidence) for f in given]}: {text}" for text in wrong(given, found)]
-        assert found == ranked(by_rule(reversed(given)), RULES), "the order of rules matters"
+        assert found == rank_findings(by_rule(reversed(given)), RULES), "the order of rules matters"
     assert bad == []
 
 
@@ -177,7 +177,7 @@ def test_of_two_that_weigh_the_same_the_one_that_explains_leads() -> None:
               for i in ("ALT-04", "ALT-08")}  # fmt: skip
     for first, other in (("ALT-04", "ALT-08"), ("ALT-08", "ALT-04")):
         explaining = replace(RULES[first], file=silent[first].file.model_copy(update={"explains": [other]}))
-        found = ranked(by_rule([fired("ALT-04", 1), fired("ALT-08", 1)]), RULES | silent | {first: explaining})
+        found = rank_findings(by_rule([fired("ALT-04", 1), fired("ALT-08", 1)]), RULES | silent | {first: explaining})
         assert (found[0].outcome.rule, found[0].consequences) == (first, (other,))
 
 
@@ -234,7 +234,7 @@ def test_a_ring_of_explanations_leaves_one() -> None:
     """Rules that name each other: the weightier leads, instead of none."""
     one, other = (replace(RULES[i], file=RULES[i].file.model_copy(update={"demoted_by": [j]}))
                   for i, j in (("ALT-04", "ALT-05"), ("ALT-05", "ALT-04")))  # fmt: skip
-    found = ranked(by_rule([fired("ALT-04", 1), fired("ALT-05", 1)]), RULES | {"ALT-04": one, "ALT-05": other})
+    found = rank_findings(by_rule([fired("ALT-04", 1), fired("ALT-05", 1)]), RULES | {"ALT-04": one, "ALT-05": other})
     assert [(f.outcome.rule, f.demoted_by) for f in found] == [("ALT-04", ()), ("ALT-05", ("ALT-04",))]
 
 

@@ -19,7 +19,7 @@ from command_line import ROOT, STORY, Run
 from thpdiag.diagnosis import capture
 from thpdiag.diagnosis.missing_data import AGAIN, LONGER, request
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.export.customer import FENCE, MOST, Wanted, letter, wanted, with_script
+from thpdiag.export.customer import FENCE, MOST, Wanted, letter, missing_questions, with_script
 from thpdiag.knowledge import vocabulary
 from thpdiag.pipeline import analyze
 from thpdiag.report.layout import WIDTH
@@ -35,7 +35,7 @@ KINDS = {  # what is left out of a capture, the sections that bring it back, tho
 
 @cache
 def asked(path: Path) -> Wanted:
-    return wanted(copy.deepcopy(result_of(path)))
+    return missing_questions(copy.deepcopy(result_of(path)))
 
 
 def without(kind: str, folder: Path) -> Path:
@@ -112,7 +112,7 @@ def test_the_first_request_is_for_the_few_that_decide_most() -> None:
 def test_a_host_without_a_name_is_the_host() -> None:
     """Nobody's host is called `unnamed host`."""
     ask = {"text": "x", "commands": ["x"], "missing": ["profile"]}
-    text = letter(wanted(with_findings(ask=ask, case="host", host={"name": "host"})))
+    text = letter(missing_questions(with_findings(ask=ask, case="host", host={"name": "host"})))
     assert "- The host: " in text
     assert "as thp-capture.sh on the host.\n" in text
     assert "unnamed" not in text
@@ -125,14 +125,14 @@ def test_one_section_alone_does_not_wait() -> None:
     for names, waits in ((missing[:5], 0), (missing, 2)):
         unknown = [{"rule": f"THP-{number}", "missing": [name]} for number, name in enumerate(names)]
         ask = {"text": "x", "commands": ["x"], "missing": names}
-        found = wanted(with_findings(verdict={"status": "cannot_tell"}, unknown=unknown, ask=ask))
+        found = missing_questions(with_findings(verdict={"status": "cannot_tell"}, unknown=unknown, ask=ask))
         assert len(found.later) == waits
 
 
 def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> None:
     """A capture that cannot tell is to be made again, for longer; one that lacks a part is asked for that part."""
     host = {"verdict": {"status": "cannot_tell"}, "unknown": [{"rule": "THP-001", "missing": ["profile"]}]}
-    found = wanted(with_findings(**host, ask={"text": "x", "commands": [AGAIN], "missing": ["profile"]}))
+    found = missing_questions(with_findings(**host, ask={"text": "x", "commands": [AGAIN], "missing": ["profile"]}))
     assert (found.seconds, found.by_hand) == (LONGER, [])
     assert "What was recorded does not show it. Record again," in letter(found)
     assert f"\nseconds={LONGER}\n" in found.script()
@@ -146,7 +146,7 @@ def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> No
 def test_what_needs_no_time_takes_none() -> None:
     """Settings, start-up files and the kernel log are read once: the script does not record for two minutes."""
     host = {"verdict": {"status": "cannot_tell"}, "unknown": [{"rule": "THP-071", "missing": ["tuned.profile"]}]}
-    found = wanted(with_findings(**host, ask={"text": "x", "commands": ["x"], "missing": ["tuned.profile"]}))
+    found = missing_questions(with_findings(**host, ask={"text": "x", "commands": ["x"], "missing": ["tuned.profile"]}))
     assert found.seconds == 1
     assert "\nseconds=1\ninterval=1\n" in found.script()
     assert "As root, at any time" in letter(found)
@@ -155,7 +155,7 @@ def test_what_needs_no_time_takes_none() -> None:
 def test_what_no_script_records_is_asked_for_by_hand() -> None:
     """A switch of a setting makes no script; names for an old recording come before."""
     ask = {"text": "x", "commands": ["sudo cat /proc/kallsyms > k"], "missing": ["recording.other_setting"]}
-    found = wanted(with_findings(ask=ask))
+    found = missing_questions(with_findings(ask=ask))
     assert (found.script(), found.sections) == ("", [])
     assert found.by_hand[0] == "sudo cat /proc/kallsyms > k"
     assert len(found.by_hand) == 2
@@ -172,7 +172,7 @@ def test_documents_of_before_tell_it_by_their_open_rules() -> None:
         unknown=[{"rule": "THP-001", "missing": ["profile"], "ask_for": ["perf record"]}],
         ask={"text": "x", "commands": ["perf record"]},
     )
-    assert names_of(list(wanted(document).sections)) == {"host", "settings", "perf", "stacks"}
+    assert names_of(list(missing_questions(document).sections)) == {"host", "settings", "perf", "stacks"}
 
 
 def test_hosts_share_one_script(run: Run, tmp_path: Path) -> None:
@@ -273,7 +273,7 @@ def test_hostile_words_do_not_end_the_script() -> None:
         ask={"text": "x", "commands": ["```\nreboot"], "missing": ["profile", "x\n$(reboot)"]},
         case="```\nreboot",
     )
-    found = wanted(document)
+    found = missing_questions(document)
     whole = with_script(letter(found), found.script())
     assert len(re.findall(f"^{FENCE}", whole, re.MULTILINE)) == 2
     assert "\x1b" not in whole

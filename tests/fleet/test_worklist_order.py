@@ -42,7 +42,7 @@ def test_the_biggest_of_the_next_ones_comes_first(sizes: list[int], most: int) -
     items = sized(sizes)
     with Prefetch(items, most) as ahead:
         given_ = list(taken(ahead))
-        assert ahead.over
+        assert ahead.is_over
     assert sorted(item.label for item in given_) == sorted(item.label for item in items)
     for turn, item in enumerate(given_):
         waiting = [other for other in items[: turn + most] if other not in given_[:turn]]
@@ -88,10 +88,10 @@ def test_a_list_that_is_slow_delays_nothing() -> None:
     with Prefetch(slow()) as ahead:
         while not ahead.found:
             ahead.settle(0.01)
-        assert (ahead.take(), ahead.take(), ahead.over) == (BundleItem("a", "a", 5), None, False)
+        assert (ahead.take(), ahead.take(), ahead.is_over) == (BundleItem("a", "a", 5), None, False)
         going_on.set()
         assert [item.label for item in taken(ahead)] == ["b"]
-        assert ahead.over
+        assert ahead.is_over
 
 
 def test_an_error_of_the_list_comes_to_who_takes() -> None:
@@ -105,7 +105,7 @@ def test_an_error_of_the_list_comes_to_who_takes() -> None:
         ahead.settle(60)
         with pytest.raises(InputError, match="breaks off"):
             ahead.take()
-        assert not ahead.over
+        assert not ahead.is_over
 
 
 @settings(max_examples=20)

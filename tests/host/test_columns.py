@@ -93,7 +93,7 @@ def test_a_bend_of_columns_is_that_of_rows() -> None:
 
 def test_a_part_in_time() -> None:
     """Cut to a window, both hold the same rows."""
-    fast, slow = (track.between(1010.0, 1020.0) for track in tracks())
+    fast, slow = (track.within(1010.0, 1020.0) for track in tracks())
     assert list(fast.samples) == list(slow.samples)
     assert len(fast) == 6
 

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from conftest import ROOT
 from thpdiag.engine.load import builtin_rules, rule_files
-from thpdiag.knowledge.yaml_loader import Quick, load_nodes
-from thpdiag.knowledge.yaml_nodes import describe_shipped, load_own
+from thpdiag.knowledge.yaml_nodes import Quick, describe_shipped, load_nodes, load_own
 
 TABLE = ROOT / "thpdiag" / "knowledge" / "shipped.tsv"
 

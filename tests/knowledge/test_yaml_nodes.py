@@ -10,8 +10,17 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from thpdiag.knowledge.yaml_loader import Strict, UnusualYamlError, load_nodes, load_plain
-from thpdiag.knowledge.yaml_nodes import Place, YamlError, load, load_own, load_with_places
+from thpdiag.knowledge.yaml_nodes import (
+    Place,
+    Strict,
+    UnusualYamlError,
+    YamlError,
+    load,
+    load_nodes,
+    load_own,
+    load_plain,
+    load_with_places,
+)
 
 LAUGHS = "a: &a [x,x]\n" + "".join(f"{c}: &{c} [*{p},*{p}]\n" for p, c in zip("abcdefgh", "bcdefghi", strict=True))
 MERGES = "a: &a {x: 1}\n" + "".join(

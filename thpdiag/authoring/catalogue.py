@@ -27,7 +27,7 @@ from thpdiag.engine.schema import (
 )
 from thpdiag.engine.wording import metric_words, term_meaning
 from thpdiag.knowledge.mechanisms import mechanisms, remedies
-from thpdiag.knowledge.switches import compared
+from thpdiag.knowledge.switches import compared_figures
 from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import event
 
@@ -90,10 +90,10 @@ def _fact(check: FactCheck) -> str:
     tests += [f"is {bound}" for bound in _bounds(check.above, check.below)]
     tests += [f"matches `{check.matches}`"] if check.matches is not None else []
     told = " and ".join(tests) or "is in the input"
-    return f"`{check.fact}` ({term_meaning(check.fact)}){_where(check.where)} {told}"
+    return f"`{check.fact}` ({term_meaning(check.fact)}){_label_text(check.where)} {told}"
 
 
-def _where(labels: dict[str, str]) -> str:
+def _label_text(labels: dict[str, str]) -> str:
     return f" with {' and '.join(f'{key} `{value}`' for key, value in labels.items())}" if labels else ""
 
 
@@ -139,7 +139,7 @@ def _event(check: EventCheck) -> str:
     trace += f" called by {' by '.join(_families([name]) for name in as_list(check.under))}" if check.under else ""
     trace += f", without {_families(as_list(check.not_anywhere))}" if check.not_anywhere else ""
     often = f", {check.at_least} times or more" if check.at_least > 1 else ""
-    return f"{_or(kinds)}{_where(check.where)}{trace}{often}"
+    return f"{_or(kinds)}{_label_text(check.where)}{trace}{often}"
 
 
 def _process(check: ProcessCheck) -> str:
@@ -150,7 +150,7 @@ def _process(check: ProcessCheck) -> str:
 
 
 def _toggle(toggle: Toggle) -> str:
-    metrics = _or(compared()[metric].title for metric in toggle.metrics)
+    metrics = _or(compared_figures()[metric].title for metric in toggle.metrics)
     settings = _or(f"`{name}`" for name in toggle.settings)
     return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"
 
@@ -210,7 +210,7 @@ def _section(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
     yield ""
     yield _flat(file.means)
     yield ""
-    yield from _when(rule)
+    yield from _condition_sentence(rule)
     if rule.file.params:
         yield from ("", "| parameter | value | why |", "| --- | --- | --- |")
     for name, param in rule.file.params.items():
@@ -230,20 +230,20 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def _when(rule: Rule) -> Iterator[str]:
-    yield f"Fires when {for_whom(rule)}{_quoted(rule.when, rule)}."
+def _condition_sentence(rule: Rule) -> Iterator[str]:
+    yield f"Fires when {for_whom(rule)}{_condition_text(rule.when, rule)}."
     for level, expression in rule.confidence.items():
-        yield f"{level.capitalize()} when {_quoted(expression, rule)}."
+        yield f"{level.capitalize()} when {_condition_text(expression, rule)}."
     yield ""
     yield from (f"- *{name}*: {check_words(check)}" for name, check in rule.checks.items())
 
 
-def _quoted(expression: Expression, rule: Rule) -> str:
+def _condition_text(expression: Expression, rule: Rule) -> str:
     """The condition with the names of checks set off."""
     return re.sub(r"[A-Za-z_][\w-]*", lambda f: f"*{f[0]}*" if f[0] in rule.checks else f[0], str(expression))
 
 
-def advised(rule: Rule) -> Iterator[tuple[str, str]]:
+def remedies_of(rule: Rule) -> Iterator[tuple[str, str]]:
     """The remedies of a rule by name, each with why it helps; empty if nothing is said of that."""
     known = remedies()
     for name in rule.file.remedies:
@@ -259,7 +259,7 @@ def advised(rule: Rule) -> Iterator[tuple[str, str]]:
 def _what_to_do(rule: Rule) -> Iterator[str]:
     if rule.file.remedies:
         yield from ("", "What to do, as far as it fits the host:", "")
-    yield from (f"- `{name}`{f': {reason}' if reason else ''}" for name, reason in advised(rule))
+    yield from (f"- `{name}`{f': {reason}' if reason else ''}" for name, reason in remedies_of(rule))
     if rule.file.verify:
         yield from ("", f"Verify: {_flat(rule.file.verify)}")
 

@@ -233,10 +233,12 @@ class _Writer:
             line = f"{{{', '.join(f'{self._raw(k)}: {self._raw(v)}' for k, v in node.value)}}}" if plain else ""
             safe = (v.style in ('"', "'") or not re.search(r"[,\[\]{}]", v.value) for _, v in node.value)
             fits = plain and all(safe)
-        noted = any(self._noted(part) for part in inner[1:]) or (bool(inner) and self._noted(inner[0], node))
+        noted = any(self._has_comments(part) for part in inner[1:]) or (
+            bool(inner) and self._has_comments(inner[0], node)
+        )
         return line if fits and not noted and column + len(line) <= WIDTH else ""
 
-    def _noted(self, part: yaml.Node, parent: yaml.Node | None = None) -> bool:
+    def _has_comments(self, part: yaml.Node, parent: yaml.Node | None = None) -> bool:
         """Whether comments stand at a part of a list or mapping, not at the whole."""
         at = part.start_mark.index
         comments = self._comments.get(at)

@@ -19,7 +19,7 @@ from thpdiag.errors import RuleError
 from thpdiag.knowledge.applications import application
 from thpdiag.knowledge.known_issues import HARMS, MAINLINE, Catalogue, KnownIssue, Range, numbers
 from thpdiag.knowledge.mechanisms import cures, mechanisms, remedies
-from thpdiag.knowledge.packs import added
+from thpdiag.knowledge.packs import pack_parts
 from thpdiag.knowledge.symbols import families
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.knowledge.yaml_nodes import suggestion
@@ -179,9 +179,9 @@ _WRITES = re.compile(r"(?<![0-9&])>>?\s*(?!/dev/null)[/~]|sysctl -w|\binstall\b.
 
 def pack_complaints() -> list[str]:
     """What is wrong with the words of the packs in use, a line each."""
-    found = [line for table in added("mechanisms.yaml") for line in _of_mechanisms(table.get("mechanisms", {}))]
-    found += [line for table in added("remedies.yaml") for line in _of_remedies(table)]
-    found += [line for table in added("vocabulary.yaml") for line in _of_vocabulary(table)]
+    found = [line for table in pack_parts("mechanisms.yaml") for line in _of_mechanisms(table.get("mechanisms", {}))]
+    found += [line for table in pack_parts("remedies.yaml") for line in _of_remedies(table)]
+    found += [line for table in pack_parts("vocabulary.yaml") for line in _of_vocabulary(table)]
     try:
         families()
     except RuleError as error:

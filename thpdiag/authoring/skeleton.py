@@ -70,7 +70,7 @@ def _rule(identity: str, mechanism: Mechanism) -> str:
     parts = [
         _head(identity, mechanism, role),
         CHECKS,
-        _folded("means", f"{mechanism.sentence} TODO: how it comes about, why it hurts, and what it is not."),
+        _fold("means", f"{mechanism.sentence} TODO: how it comes about, why it hurts, and what it is not."),
     ]
     if role != "context":
         parts.append(_cure(mechanism))
@@ -120,11 +120,11 @@ def _cure(mechanism: Mechanism) -> str:
     fitting.sort(key=lambda name: known[name].get("order", 99))
     first = verifications(mechanism.name)[0]
     chosen = ", ".join(fitting[:MOST_REMEDIES]) or "collect-more"
-    told = _folded("verify", f"TODO check this: {first['metric']}: {first['expect']}.")
+    told = _fold("verify", f"TODO check this: {first['metric']}: {first['expect']}.")
     return f"remedies: [{chosen}]   # least invasive first, only what cures this mechanism\n{told}"
 
 
-def _folded(key: str, text: str) -> str:
+def _fold(key: str, text: str) -> str:
     lines = textwrap.wrap(text, 130, initial_indent="  ", subsequent_indent="  ")
     return "\n".join([f"{key}: >-", *lines])
 

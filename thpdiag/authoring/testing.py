@@ -18,7 +18,7 @@ from typing import Any
 
 from thpdiag.authoring.cases import build_host
 from thpdiag.diagnosis.diagnose import StateOutcomes, diagnose
-from thpdiag.diagnosis.ranking import implied
+from thpdiag.diagnosis.ranking import is_implied
 from thpdiag.engine.evaluate import ForcedAnswer, evaluate, evaluate_with_windows, worst_verdict
 from thpdiag.engine.expression import Expression
 from thpdiag.engine.lint.checks import families_of
@@ -141,7 +141,7 @@ def unnoticed_relations(rule: Rule, rules: Sequence[Rule], cases: Iterable[CaseF
         for name in getattr(rule.file, key):
             other, names = by_id[name], [one for one in getattr(rule.file, key) if one != name]
             less = replace(rule, file=rule.file.model_copy(update={key: names}))
-            if implied(rule, key, other):
+            if is_implied(rule, key, other):
                 continue
             for case in (case for case in rows if name in getattr(case, key)):
                 # related by the rule's word, and not without it

@@ -14,7 +14,7 @@ from thpdiag.cli.saved import find_result
 from thpdiag.diagnosis.capture import script
 from thpdiag.engine.load import rule_set, with_earlier
 from thpdiag.errors import InputError, UsageError
-from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted, with_script
+from thpdiag.export.customer import INTERVAL, NOTHING, letter, missing_questions, with_script
 from thpdiag.pipeline import analyze_paths
 from thpdiag.report import AnyResult
 
@@ -52,7 +52,7 @@ def ask(
     targets = shared.parse_outputs(outputs, wholes, default=parts or LETTER, suffixes={"sh": SCRIPT})
     document = _document(paths, chosen)
     try:
-        missing = wanted(redaction.apply(document))
+        missing = missing_questions(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
     except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
         raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error

@@ -122,7 +122,7 @@ def _values(file: Path, context: click.Context) -> Iterator[tuple[str, str, Any]
     chain = context.command_path.split()[1:]
     for depth, word in enumerate(chain, 1):
         table = table.get(word, {})
-        name, known = ".".join(chain[:depth]), _known(context, len(chain) - depth)
+        name, known = ".".join(chain[:depth]), _valid_keys(context, len(chain) - depth)
         for key, value in table.items():
             if key not in known:
                 raise UsageError(f"{file}: {key} in [{name}]: no such option{suggestion(key, known)}")
@@ -133,7 +133,7 @@ def _values(file: Path, context: click.Context) -> Iterator[tuple[str, str, Any]
 SERVER = "; the server has a file of its own: `thpdiag serve run --config`"
 
 
-def _known(context: click.Context, levels: int) -> list[str]:
+def _valid_keys(context: click.Context, levels: int) -> list[str]:
     """What a table may have: options of the command, or of a group the names of its parts and all their options."""
     if not levels or context.parent is None:
         return list(options_of(context.command))

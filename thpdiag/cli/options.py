@@ -69,11 +69,11 @@ def as_one(name: str, made: type[Any], *options: _Decorator) -> _Decorator:
 
     def decorate(command: _Command) -> _Command:
         @wraps(command)
-        def wrapped(**given: Any) -> Any:
+        def with_options(**given: Any) -> Any:
             own = {field: given.pop(field) for field in made._fields if field in given}
             return command(**given, **{name: made(**own)})
 
-        decorated: _Command = wrapped
+        decorated: _Command = with_options
         for option in reversed(options):
             decorated = option(decorated)
         return decorated

@@ -63,13 +63,13 @@ storage_options = as_one(
 def quantity_callback(read: _Read) -> Callable[[click.Context, click.Parameter, str | None], Any]:
     """What turns the text of an option into a number; a mistake names the option."""
 
-    def called(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+    def convert(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
         try:
             return None if text is None else read(text)
         except ThpdiagError as mistake:
             raise click.BadParameter(str(mistake), param=parameter) from mistake
 
-    return called
+    return convert
 
 
 _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)

@@ -242,12 +242,12 @@ def _notes_of_hosts(pair: Pair) -> Iterator[str]:
 
 
 def _notes_of_order(pair: Pair) -> Iterator[str]:
-    if pair.reversed:
+    if pair.is_reversed:
         yield "AFTER was recorded before BEFORE, by the clocks in both; were the two swapped?"
-    if pair.rebooted:
+    if pair.reboot_evidence:
         yield (
-            f"The host was rebooted in between ({pair.rebooted}): memory is defragmented and processes restarted, "
-            "which alone ends many of these problems for days; totals since boot are not comparable."
+            f"The host was rebooted in between ({pair.reboot_evidence}): memory is defragmented and processes "
+            "restarted, which alone ends many of these problems for days; totals since boot are not comparable."
         )
 
 
@@ -307,10 +307,10 @@ def _about(main: Judged, pair: Pair) -> tuple[Status, str]:
 
 def _proof(main: Judged, pair: Pair) -> str:
     """The surest figure and the load, short; the whole reason where it cannot be told."""
-    moved = [one for one in main.changes if one.moved]
+    moved = [one for one in main.changes if one.has_moved]
     if main.status not in ("fixed", "improved", "worse") or not moved:
         return main.reason
-    if moved[0] is pair.toggled and pair.programs_time is not None:
+    if moved[0] is pair.cpu_time_change and pair.programs_time is not None:
         return f"{describe_changes([moved[0], pair.programs_time])}; the mechanism itself was not measured after"
     load = pair.load_of(main.finding)
     short = f"{describe_course(moved[0])} {_at_load(load)}"
@@ -327,11 +327,11 @@ def _at_load(load: Load) -> str:
 
 def _with_switch(pair: Pair, outcome: str) -> str:
     """The outcome after what was switched: after it, not more; a cause takes more than one look."""
-    changes = [f"{name} from {old} to {new}" for name, old, new in pair.switched[:MAX_SWITCHED]]
+    changes = [f"{name} from {old} to {new}" for name, old, new in pair.switched_settings[:MAX_SWITCHED]]
     if changes:
-        more = len(pair.switched) - len(changes)
+        more = len(pair.switched_settings) - len(changes)
         return f"{outcome} after the change of {' and '.join(changes)}{f' and {more} more settings' if more else ''}"
-    odd = not pair.changed and outcome in _BETTER
+    odd = not pair.has_changed and outcome in _BETTER
     return f"{outcome}, although no known setting changed" if odd else outcome
 
 
@@ -363,7 +363,7 @@ def _regression(own: Judged, pair: Pair) -> str:
         return f"{head}: {title}. {_capital(reason)}."
     if pair.same == "different":
         return f"BEFORE had no such problem, AFTER has: {title}. {_capital(reason)}."
-    rose = next((one for one in own.changes if one.moved and one.after.value > one.before.value), None)
+    rose = next((one for one in own.changes if one.has_moved and one.after.value > one.before.value), None)
     proof = f"{describe_course(rose)} {_at_load(pair.load_of(own.finding))}".rstrip() if rose else reason
     known = "BEFORE had no such problem" if own.status == "new" else "The rule could not be decided before"
     return f"{_with_switch(pair, _HEADS[own.status])}: {proof}. {known}: {title}."
@@ -457,7 +457,7 @@ def _changes(pair: Pair) -> list[Change]:
         if (before := old.get(name)) and (after := new.get(name))
         if not name.startswith(SHARE) or max(before.value, after.value) >= _FELT
     ]
-    return sorted(shared, key=lambda one: (not one.moved, one.before.name))
+    return sorted(shared, key=lambda one: (not one.has_moved, one.before.name))
 
 
 def _figure(one: Change) -> ComparedFigure:

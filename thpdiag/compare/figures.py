@@ -192,7 +192,7 @@ class Change:
     alone: Direction
 
     @property
-    def moved(self) -> bool:
+    def has_moved(self) -> bool:
         return self.direction in ("up", "down")
 
     @property
@@ -352,7 +352,7 @@ def own_changes(finding: Finding, before: Side, after: Side, work: float | None)
 
 def direction(changes: Sequence[Change]) -> str:
     """Where they went together: up, down, same (also what is only noise), apart, or none at all."""
-    moved = {one.direction for one in changes if one.moved}
+    moved = {one.direction for one in changes if one.has_moved}
     if len(moved) == 2:
         return "apart"
     return moved.pop() if moved else "same" if changes else "none"

@@ -172,7 +172,7 @@ class Pair:
         return bool(self.before.tool.redacted) != bool(self.after.tool.redacted)
 
     @cached_property
-    def rebooted(self) -> str:
+    def reboot_evidence(self) -> str:
         """By what it is known that the host was booted in between; empty if nothing says so."""
         if self.same == "different":
             return ""
@@ -180,7 +180,7 @@ class Pair:
         if old and new and not self.alike(old, new):
             return f"kernel {old} before, {new} after"
         up_before, up_after = (one.host.uptime for one in self.results)
-        if self.reversed or not numeric(up_before) or not numeric(up_after):
+        if self.is_reversed or not numeric(up_before) or not numeric(up_after):
             return ""
         if up_after < up_before:
             return "the uptime after is shorter than before"
@@ -195,13 +195,13 @@ class Pair:
         return before == after or (self.half_redacted and long.startswith(short))
 
     @cached_property
-    def reversed(self) -> bool:
+    def is_reversed(self) -> bool:
         """Whether AFTER was recorded first, as far as the clocks of both tell."""
         ends, begins = _times(self.before), _times(self.after)
         return self.same != "different" and bool(ends and begins) and max(begins) < min(ends)
 
     @cached_property
-    def switched(self) -> list[tuple[str, str, str]]:
+    def switched_settings(self) -> list[tuple[str, str, str]]:
         """Settings of huge pages that are known on both sides, and differ: (name, before, after)."""
         return [row for row in self.differing if row[0].startswith("thp.")]
 
@@ -213,7 +213,7 @@ class Pair:
         return [(name, str(old), str(new)) for name, old, new in rows if None not in (old, new) and old != new]
 
     @cached_property
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether there is anything known that can have helped; a good and a bad host need nothing."""
         return self.same == "different" or bool(self.differing)
 
@@ -222,7 +222,7 @@ class Pair:
         """The kernel's CPU time, if it fell by half or more across a switch of huge pages."""
         before, after = (one.figures for one in self.sides)
         name = next((name for name in _KERNEL_TIME if name in before and name in after), None)
-        if name is None or not self.load.comparable or not any(row[0] in SWITCHES for row in self.switched):
+        if name is None or not self.load.comparable or not any(row[0] in SWITCHES for row in self.switched_settings):
             return None
         measured = change(before[name], after[name])
         fell = measured.direction == "down" and after[name].value * 2 <= before[name].value
@@ -235,7 +235,7 @@ class Pair:
         return change(before, after) if before is not None and after is not None else None
 
     @cached_property
-    def toggled(self) -> Change | None:
+    def cpu_time_change(self) -> Change | None:
         """The kernel's CPU time, if it fell across a switch of huge pages and programs got clearly more.
 
         Programs that only keep theirs leave system time alone to speak, which proves nothing: what made it may as well
@@ -265,7 +265,7 @@ class Pair:
             return True
         old = {digest for _, digest in _digests(self.before)}
         shared = {member for member, digest in _digests(self.after) if digest in old}
-        seen, again = _measured(before), _measured(after)
+        seen, again = _measured_places(before), _measured_places(after)
         return not again or not again <= seen or not {member for member, _, _ in again} <= shared
 
     def outcomes(self, rule: str) -> tuple[Outcome, Outcome]:
@@ -324,7 +324,7 @@ def _digests(host: Result) -> set[tuple[str, str]]:
     return {(one.member, one.sha256) for one in host.inputs if one.sha256}
 
 
-def _measured(finding: Finding) -> set[tuple[str, int | None, str | None]]:
+def _measured_places(finding: Finding) -> set[tuple[str, int | None, str | None]]:
     """What was seen for a finding, but for settings and the like, which need no second look."""
     rows = (
         row for row in finding.evidence if row.kind not in ("policy", "state", "action", "application", "testimony")

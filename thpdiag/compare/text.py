@@ -69,7 +69,7 @@ def figure_name(name: str) -> str:
 
 def describe_changes(changes: Iterable[Change]) -> str:
     """The changes that matter most, those that moved first: `compact_stall 890/s to 0/s`."""
-    return ", ".join(map(describe_change, sorted(changes, key=lambda one: not one.moved)[:MAX_CHANGES]))
+    return ", ".join(map(describe_change, sorted(changes, key=lambda one: not one.has_moved)[:MAX_CHANGES]))
 
 
 def describe_course(one: Change) -> str:
@@ -168,7 +168,7 @@ def _heading(text: str) -> list[str]:
     return ["", Line(text, "bold"), "-" * columns(text)]
 
 
-def _labelled(text: str, label: str, rest: str = "  ") -> list[str]:
+def _fold_labelled(text: str, label: str, rest: str = "  ") -> list[str]:
     """Folded, with the label in bold."""
     first, *others = fold(prose(text), label, rest)
     return [Line(first, "", len(label.rstrip())), *others]
@@ -182,14 +182,14 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
     yield from (Line(line, style) for line in fold(prose(host.answer.sentence)))
     yield ""
     if host.name:
-        yield from _labelled(host.name, "Host ")
+        yield from _fold_labelled(host.name, "Host ")
     for label, side in (("BEFORE", host.before), ("AFTER", host.after)):
-        yield from _labelled(f"{side.case}: {side.sentence}", f"{label}: ")
-    yield from _labelled(host.load.text, "Load: ")
+        yield from _fold_labelled(f"{side.case}: {side.sentence}", f"{label}: ")
+    yield from _fold_labelled(host.load.text, "Load: ")
     if more := newly(host):
-        yield from _labelled(more, "New or worse: ")
+        yield from _fold_labelled(more, "New or worse: ")
     if left := remains(host):
-        yield from _labelled(left, "Remains: ")
+        yield from _fold_labelled(left, "Remains: ")
     for note in host.notes:
         yield from fold(prose(note), "! ", "  ")
     yield from _what_changed(host)
@@ -227,7 +227,7 @@ def _findings(host: ComparedHost, verbosity: int) -> Iterator[str]:
         word = status_word(finding.status, host).upper()
         title = with_aside(finding.title or "", finding.entity or "")
         label = f"  {word:{_STATUS_WIDTH}}{visible(finding.rule)}  "
-        yield from _labelled(f"{finding.severity or ''}: {title}".lstrip(": "), label, "      ")
+        yield from _fold_labelled(f"{finding.severity or ''}: {title}".lstrip(": "), label, "      ")
         yield from fold(prose(finding.reason), "      ")
         if finding.suppressed:
             yield from fold(prose(acceptance_text(finding.suppressed)), "      ")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, ranked
+from thpdiag.diagnosis.ranking import LEADING, THP, leads, mechanism_kind, rank_findings
 from thpdiag.engine.check_result import DYNAMIC, NO, UNKNOWN, YES
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import OTHER_SETTING, FactCheck, ProfileCheck, SeriesCheck, ToggleCheck
@@ -72,9 +72,9 @@ def _demands() -> list[str]:
     return sorted({m.demand.metric for m in mechanisms().values() if m.demand})
 
 
-def decided(outcome: RuleOutcome) -> bool:
+def is_decided(outcome: RuleOutcome) -> bool:
     """Whether a no is more than that something is missing: a change over time, a stack or another rule speaks."""
-    return outcome.excluded or any(e.kind in DYNAMIC for e in outcome.against)
+    return outcome.is_excluded or any(e.kind in DYNAMIC for e in outcome.against)
 
 
 def _is_out(
@@ -97,19 +97,19 @@ def _is_out(
         {r.id for r in own if all(isinstance(c, ToggleCheck) for c in r.checks.values())} if len(views) == 1 else set()
     )
     told = [outcome for outcome in told if outcome.rule not in idle or set(outcome.missing) > {OTHER_SETTING}]
-    denied = bool(told) and all(map(_closed, told)) and any(map(decided, told))
+    denied = bool(told) and all(map(_cannot_fire, told)) and any(map(is_decided, told))
     if denied and not larger and not elsewhere:
         return True
     return _stands_still(demand.metric, demand.per_second / times if larger else demand.per_second, views)
 
 
-def _closed(outcome: RuleOutcome) -> bool:
+def _cannot_fire(outcome: RuleOutcome) -> bool:
     """Whether a rule has nothing left that could make it fire.
 
     A comparison of settings that nobody made is missing on every host: where something else speaks against the rule, it
     does not keep it open.
     """
-    return outcome.value is NO or (decided(outcome) and set(outcome.missing) <= {OTHER_SETTING})
+    return outcome.value is NO or (is_decided(outcome) and set(outcome.missing) <= {OTHER_SETTING})
 
 
 def _stands_still(metric: str, limit: float, views: Sequence[StateView]) -> bool:
@@ -185,9 +185,9 @@ def diagnose(case: Case, rules: Sequence[Rule], by_state: Sequence[StateOutcomes
     vetoed = any(f.role == "context" and f.mechanism == VETO for f in fired.values())
     if vetoed:
         fired = {i: f for i, f in fired.items() if mechanism_kind(f.mechanism) != THP}
-    findings = ranked(fired, by_id)
+    findings = rank_findings(fired, by_id)
     leader = leads(findings)
-    outcomes = {rule.id: surest[rule.id] or _doubted(_not_fired(rule.id, by_state, leader), case) for rule in rules}
+    outcomes = {rule.id: surest[rule.id] or _with_doubt(_not_fired(rule.id, by_state, leader), case) for rule in rules}
     if leader is not None:  # decided in this order (DESIGN 5)
         status = "found"
     elif vetoed:
@@ -225,18 +225,18 @@ def _not_fired(rule: str, by_state: Sequence[StateOutcomes], leader: Finding | N
     near = [
         (view, outcomes[rule])
         for view, outcomes in by_state
-        if own is None or view.state.id == own.id or _since(view.state, own) == "present"
+        if own is None or view.state.id == own.id or _compare_settings(view.state, own) == "present"
     ]
-    denied = [o for _, o in near if o.value is NO and decided(o)]
+    denied = [o for _, o in near if o.value is NO and is_decided(o)]
     open_ = [o for s, o in near if o.value is UNKNOWN and (s.state.samples or s.state.profiles or s.state.events)]
     ordered = [*denied, *open_] if leader else [*open_, *denied]
     rest = [o for _, o in near if o.value is NO] + [o for _, o in near]
     return (ordered or rest or [by_state[0][1][rule]])[0]
 
 
-def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
+def _with_doubt(outcome: RuleOutcome, case: Case) -> RuleOutcome:
     """Where an archive is damaged nobody knows what it held: only measured settings and facts still say no."""
-    if outcome.value is not NO or outcome.firm or outcome.excluded or "*" not in case.hidden:
+    if outcome.value is not NO or outcome.firm or outcome.is_excluded or "*" not in case.hidden:
         return outcome
     return replace(outcome, value=UNKNOWN)
 
@@ -244,7 +244,7 @@ def _doubted(outcome: RuleOutcome, case: Case) -> RuleOutcome:
 def _finding(rule: Rule, outcome: RuleOutcome, case: Case) -> Finding:
     file, own, last = rule.file, _state_of(outcome, case), _latest(case)
     sure = outcome.confidence or "possible"
-    past = own.order is not None and last is not None and _since(own, last) == "past"
+    past = own.order is not None and last is not None and _compare_settings(own, last) == "past"
     return Finding(outcome, file.severity, sure, file.role, file.title, file.mechanism, under=_deciding(own), past=past)
 
 
@@ -274,7 +274,7 @@ def _ruled_out(
         ]
         if speaking and rule.file.mechanism not in part:
             # What the host is, where that alone rules it out: a better reason than how busy it was at the time.
-            lasting = outcome.against if outcome.firm and not outcome.excluded else ()
+            lasting = outcome.against if outcome.firm and not outcome.is_excluded else ()
             told = [*(e for e in lasting if e.kind == "state" and e.cite is not None), *speaking]
             if rule.file.mechanism not in undecided or not _denies_one_way(rule, told[0]):
                 yield RuledOut(rule, told[0].text, tuple(told[:3]))
@@ -305,7 +305,7 @@ def _state(case: Case, leader: Finding) -> str:
     own, last = _state_of(leader.outcome, case), _latest(case)
     if own.order is None or last is None:
         return "unknown"
-    return "present" if own.id == last.id else _since(own, last)
+    return "present" if own.id == last.id else _compare_settings(own, last)
 
 
 def _state_of(outcome: RuleOutcome, case: Case) -> State:
@@ -325,7 +325,7 @@ def _other_kernel(case: Case, leader: Finding) -> bool:
     return bool(here) and not here.issuperset(f.value for f in named)
 
 
-def _since(own: State, last: State) -> str:
+def _compare_settings(own: State, last: State) -> str:
     """Whether the settings of one state are those of another: present, past, or unknown where one of them lacks one.
 
     A stretch before the first recorded setting counts as the present one where an assumed default equals it.

@@ -190,14 +190,15 @@ def _leaf(name: str, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Node:
     if isinstance(measured, float) and not math.isfinite(measured):
         measured = None
     return Node.model_construct(
-        expr=name, op="check", value=_word(answer.value), text=answer.text, needed=answer.needed, class_=answer.kind,
-        measured=measured, unit=answer.unit or None, **_source(answer.cite, quotes, raw_names(check)),
+        expr=name, op="check", value=_word(answer.value), text=answer.text, needed=answer.requirement,
+        class_=answer.kind, measured=measured, unit=answer.unit or None,
+        **_source(answer.cite, quotes, raw_names(check)),
         window=_window(answer.window), weak=answer.weak, assumed=answer.assumed,
-        bounds=list(map(_bound, check_bounds(check, answer))), missing=list(answer.missing), children=[],
+        bounds=list(map(_explain_bound, check_bounds(check, answer))), missing=list(answer.missing), children=[],
     )  # fmt: skip
 
 
-def _bound(bound: Bound) -> model.Bound:
+def _explain_bound(bound: Bound) -> model.Bound:
     limit, measured, gap = (
         float(f"{number:.9g}") if math.isfinite(number) else None for number in (bound.limit, bound.measured, bound.gap)
     )
@@ -305,7 +306,8 @@ def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, CheckResult
     answer, undecided = answers[name], answers[name].value is UNKNOWN
     bound = deciding_bound(rule.checks[name], answer)
     return Step.model_construct(
-        check=name, to=_word(to), needed=answer.needed if to is YES else sentence(f"no longer {answer.needed}"),
+        check=name, to=_word(to),
+        needed=answer.requirement if to is YES else sentence(f"no longer {answer.requirement}"),
         text=answer.text, by=bound.describe() if bound and not undecided else None,
         window=stretch_text(answer.window) if answer.window else None,
         ask_for=requests(answer.missing) if undecided else [],

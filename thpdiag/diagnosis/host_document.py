@@ -95,7 +95,7 @@ def settings(diagnosis: Diagnosis, quotes: Quotes) -> dict[str, Setting]:
         own = {str(f.value) for f in (chosen.facts if chosen else ()) if _key(f) == name}
         found[name] = Setting.model_construct(
             **_value_in_force(in_force, written, quotes),
-            **_further([f for f in (*here, *about) if _key_of_subject(f) == name], quotes),
+            **_other_values([f for f in (*here, *about) if _key_of_subject(f) == name], quotes),
             **present_keys(other_states=_other_states(name, own, chosen, case, quotes)),
         )
     return found
@@ -141,7 +141,7 @@ def _value_in_force(fact: Fact | None, written: set[Citation], quotes: Quotes) -
     return {"value": fact.value, "provenance": how, **quoted_place(fact.cite, quotes)}
 
 
-def _further(about: Sequence[Fact], quotes: Quotes) -> dict[str, Any]:
+def _other_values(about: Sequence[Fact], quotes: Quotes) -> dict[str, Any]:
     """What other places say of a setting; absent where none does."""
     said, boot, against = [], None, []
     for fact in about:

@@ -102,7 +102,7 @@ def problem_rows(problems: Iterable[Problem]) -> list[document_model.Problem]:
         first.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
     rows = list(first.values())
     if len(rows) > MAX_PROBLEMS:
-        rows = _folded(rows)
+        rows = _merge_equal(rows)
     return [
         document_model.Problem.model_construct(
             kind=cast("Any", one.kind.value), text=one.text, count=one.count, **place(one.cite),
@@ -112,7 +112,7 @@ def problem_rows(problems: Iterable[Problem]) -> list[document_model.Problem]:
     ]  # fmt: skip
 
 
-def _folded(problems: Sequence[Problem]) -> list[Problem]:
+def _merge_equal(problems: Sequence[Problem]) -> list[Problem]:
     by_text: dict[tuple[str, str, bool], Problem] = {}
     for one in problems:
         key = (one.kind.value, one.text, one.hides_data)

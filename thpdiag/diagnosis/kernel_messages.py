@@ -28,7 +28,7 @@ _FOR_OTHERS = frozenset({
 
 def unexplained_messages(diagnosis: Diagnosis) -> Iterator[Note]:
     """One note for each kind of message and function, the most frequent first."""
-    groups = _unexplained(diagnosis)
+    groups = _group_messages(diagnosis)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
     for (kind, function), found in ordered[:MOST]:
         yield Note(_words(kind, function, found), found[0].cite)
@@ -40,10 +40,10 @@ def unexplained_messages(diagnosis: Diagnosis) -> Iterator[Note]:
 def waits_for_others(diagnosis: Diagnosis) -> frozenset[str]:
     """The kinds of unexplained messages about a task that waits until another one has done something, or of which no
     trace is there: they may be about anything, and rule out nothing."""
-    return frozenset(kind for kind, function in _unexplained(diagnosis) if not function or function in _FOR_OTHERS)
+    return frozenset(kind for kind, function in _group_messages(diagnosis) if not function or function in _FOR_OTHERS)
 
 
-def _unexplained(diagnosis: Diagnosis) -> dict[tuple[str, str], list[Event]]:
+def _group_messages(diagnosis: Diagnosis) -> dict[tuple[str, str], list[Event]]:
     """By kind and function."""
     case = diagnosis.case
     asked = [

@@ -121,7 +121,7 @@ def _answers(issue: KnownIssue, view: StateView) -> Iterator[Answer]:
     yield from (_fact(name, needed, view) for name, needed in issue.needs.items() if name != PROCESS)
 
 
-def _listed(view: StateView) -> bool:
+def _lists_processes(view: StateView) -> bool:
     """Whether the input has a list of all processes."""
     return any(fact.label("part") is None for fact in view.facts(PROCESS))
 
@@ -131,7 +131,7 @@ def _process(pattern: str, view: StateView) -> Answer:
     for fact in view.facts(PROCESS):
         if wanted.search(f"{fact.label('comm') or ''} {fact.value}"):
             return Answer(YES, (fact,))
-    return Answer(NO) if _listed(view) else Answer(UNKNOWN, missing=PROCESS)
+    return Answer(NO) if _lists_processes(view) else Answer(UNKNOWN, missing=PROCESS)
 
 
 def _application(name: str, view: StateView) -> Answer:
@@ -140,12 +140,12 @@ def _application(name: str, view: StateView) -> Answer:
     told += [fact for fact in view.facts(VERSION) if fact.label("app") == name]
     if told:
         return Answer(YES, tuple(told[:1]))
-    return Answer(NO) if _listed(view) else Answer(UNKNOWN, missing="app")
+    return Answer(NO) if _lists_processes(view) else Answer(UNKNOWN, missing="app")
 
 
 def _application_version(issue: KnownIssue, view: StateView) -> Answer:
     facts = [fact for fact in view.facts(VERSION) if fact.label("app") == issue.app]
-    return _merge([_placed(issue.versions, numbers(str(fact.value)), fact) for fact in facts], VERSION)
+    return _merge([_compare_version(issue.versions, numbers(str(fact.value)), fact) for fact in facts], VERSION)
 
 
 def _kernel(ranges: Sequence[Range], view: StateView) -> Answer:
@@ -160,10 +160,10 @@ def _of_kernel(ranges: Sequence[Range], fact: Fact, build: str) -> Answer:
     if not lines:
         return Answer(UNKNOWN, missing=RELEASE)
     own = next((of for line in lines if (of := tuple(one for one in ranges if one.line == line))), ())
-    return _placed(own, version, fact)
+    return _compare_version(own, version, fact)
 
 
-def _placed(ranges: Sequence[Range], version: tuple[int, ...], fact: Fact) -> Answer:
+def _compare_version(ranges: Sequence[Range], version: tuple[int, ...], fact: Fact) -> Answer:
     if not version:
         return Answer(UNKNOWN, missing=fact.name)
     where, one = place_in(tuple(ranges), version)
@@ -230,7 +230,7 @@ def _document(one: Match, diagnosis: Diagnosis, quotes: Quotes) -> IssueDocument
         id=issue.id, title=issue.title, state=one.state, harm=issue.harm, defect=issue.defect, source=issue.source,
         date=issue.date, facts=[_describe(fact, quotes) for fact in one.facts],
         **present_keys(
-            missing=list(one.missing), ask_for=list(dict.fromkeys(asked)), fixed=_fixed(one) or None,
+            missing=list(one.missing), ask_for=list(dict.fromkeys(asked)), fixed=_fix_version(one) or None,
             doubt=issue.doubt or None,
         ),
         **_commands(one, diagnosis),
@@ -243,7 +243,7 @@ def _describe(fact: Fact, quotes: Quotes) -> IssueFact:
     return IssueFact.model_construct(text=text, **quoted_place(fact.cite, quotes))
 
 
-def _fixed(one: Match) -> str:
+def _fix_version(one: Match) -> str:
     """The first version with the fix, of this host's line; of all where the host's is not known."""
     issue = one.issue
     if issue.mended:

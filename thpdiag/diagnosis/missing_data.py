@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from shlex import quote
 from typing import Any, cast
 
@@ -87,9 +88,11 @@ def open_requests(diagnosis: Diagnosis) -> Requests:
     recorded = _recorded_sections(diagnosis.case)
     views = [view for view, _ in diagnosis.by_state]
 
+    @cache
     def is_recorded(name: str) -> bool:
         return any(section.gives(_MEASURED_AS.get(name, name)) for section in recorded)
 
+    @cache
     def command(name: str) -> str:
         if is_recorded(name):
             giving = (section for section in recorded if section.gives(_MEASURED_AS.get(name, name)))
@@ -197,7 +200,7 @@ def customer_request(diagnosis: Diagnosis) -> Request:
     lacking = [list(names) for names in _lacking_names(diagnosis)]
     recorded, requests = _recorded_sections(diagnosis.case), open_requests(diagnosis)
     fresh = [[name for name in names if not any(s.gives(name) for s in recorded)] for names in lacking]
-    commands = [*_symbol_requests(diagnosis, fresh), *_ordered([requests(names) for names in fresh])]
+    commands = [*_symbol_requests(diagnosis, fresh), *_order_requests([requests(names) for names in fresh])]
     about = "To be more certain" if diagnosis.leader else "To decide it"
     if diagnosis.status in ("not_applicable", "nothing_found"):
         about = "If the host is slow anyway"
@@ -260,7 +263,7 @@ def _symbol_requests(diagnosis: Diagnosis, lacking: Iterable[Sequence[str]]) -> 
     ]
 
 
-def _ordered(wanted: Sequence[Sequence[str]]) -> list[str]:
+def _order_requests(wanted: Sequence[Sequence[str]]) -> list[str]:
     """Each request once; one that another one contains is left out."""
     count = Counter(command for commands in wanted for command in dict.fromkeys(commands) if command)
 

@@ -288,7 +288,7 @@ class _StackCheck(NamedTuple):
     under: tuple[frozenset[str], ...]
     never: frozenset[str]
 
-    def matched(self, path: Path) -> list[str]:
+    def matching_functions(self, path: Path) -> list[str]:
         """The functions of a path that the check speaks of; none if the path does not fit."""
         task, functions = path
         inner = functions[::-1]
@@ -313,7 +313,7 @@ def matched_functions(paths: Sequence[Path], checks: Iterable[ProfileSpec]) -> d
     stacks: set[int] = set()
     for asked in dict.fromkeys(_stack_check(check, tasks, members) for check in checks):
         for number, path in enumerate(paths if asked.where else ()):
-            if hit := asked.matched(path):
+            if hit := asked.matching_functions(path):
                 stacks.add(number)
                 names |= dict.fromkeys(hit)
     return {"matched": list(names), "matched_stacks": sorted(stacks)} if names else {}

@@ -53,16 +53,16 @@ class Weight(NamedTuple):
     rule: str
 
 
-def ranked(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
+def rank_findings(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
     """The findings with their roles, the leader first if there is one; else those that weigh most."""
-    raised = {i: _raised(f, rules[i], fired) for i, f in fired.items()}
+    raised = {i: _raise_confidence(f, rules[i], fired) for i, f in fired.items()}
     standing = _stepped_back(raised, rules)
     weight = _weights(standing, rules)
     order = sorted(standing, key=lambda i: weight[i], reverse=True)
     leader = next((i for i in order if standing[i].role in LEADING), None)
     if leader is None:
         return tuple(standing[i] for i in order)
-    follows, belongs = _under(leader, standing, rules)
+    follows, belongs = _consequences(leader, standing, rules)
     first = replace(standing[leader], consequences=follows, attached=belongs)
     # A further cause contributes, and so does what follows from the leader.
     others = []
@@ -111,7 +111,7 @@ def _weights(found: Findings, rules: Rules) -> dict[str, Weight]:
     }  # fmt: skip
 
 
-def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
+def _raise_confidence(finding: Finding, rule: Rule, fired: Findings) -> Finding:
     """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
     support = [
         fired[i]
@@ -124,7 +124,7 @@ def _raised(finding: Finding, rule: Rule, fired: Findings) -> Finding:
 def _stepped_back(fired: Findings, rules: Rules) -> Findings:
     """Each cause behind those that explain it. Of causes that explain one another in a ring the weightiest stays."""
     behind = {i: tuple(sorted(_explaining(i, fired, rules))) for i in fired}
-    weight, reached = _weights(fired, rules), {i: _reached(i, behind) for i in fired}
+    weight, reached = _weights(fired, rules), {i: _all_behind(i, behind) for i in fired}
     kept = {i: tuple(d for d in by if i not in reached[d] or weight[d] > weight[i]) for i, by in behind.items()}
     kept |= {i: tuple(sorted({*by, *_less_sure_causes(i, kept, fired, rules)})) for i, by in kept.items()}
     return {i: replace(f, role="contributing", demoted_by=kept[i]) if kept[i] else f for i, f in fired.items()}
@@ -136,13 +136,13 @@ def _less_sure_causes(one: str, behind: Mapping[str, tuple[str, ...]], fired: Fi
     """
     causes = [i for i in fired if _causes(i, one, fired, rules) and SURE <= fired[i].sureness < fired[one].sureness]
     for cause in causes:
-        above = _reached(cause, behind)
+        above = _all_behind(cause, behind)
         first = {i for i in above if not behind[i]}
         if one not in above and all(i in causes or i in behind[one] for i in first):
             yield cause
 
 
-def _reached(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
+def _all_behind(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
     """All that a finding steps back behind, and what these step back behind."""
     found: set[str] = set()
     todo = [start]
@@ -207,7 +207,7 @@ def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
     return part or not _smaller(other, one, fired, rules)
 
 
-def implied(one: Rule, key: str, other: Rule) -> bool:
+def is_implied(one: Rule, key: str, other: Rule) -> bool:
     """Whether findings of two rules relate like that even if the first does not say so in its list `key`.
 
     The mechanisms say as much as `demoted_by` does, and as `explains` of what cannot lead. `explains` of the other
@@ -240,7 +240,7 @@ def may_meet(one: Finding, other: Finding) -> bool:
 
     Recordings that follow one another within minutes are of one time.
     """
-    here, there = _seen(one), _seen(other)
+    here, there = _time_range(one), _time_range(other)
     if here is None or there is None or here[0].clock is not there[0].clock:
         return True
     return here[0].seconds <= there[1].seconds + LONG_SECONDS and there[0].seconds <= here[1].seconds + LONG_SECONDS
@@ -256,7 +256,7 @@ def _of_one_state(one: Finding, other: Finding) -> bool:
     return may_meet(one, other) and (alike or not measured)
 
 
-def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
+def _time_range(finding: Finding) -> tuple[Moment, Moment] | None:
     """The stretch in which it holds; else from the first to the last of what its evidence speaks of, on one clock."""
     if finding.outcome.window:
         return finding.outcome.window
@@ -267,7 +267,7 @@ def _seen(finding: Finding) -> tuple[Moment, Moment] | None:
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
-def _under(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _consequences(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What follows from the leader, and which configuration and risks belong to it."""
     first = standing[leader]
     near = {i: f for i, f in standing.items() if i != leader and may_meet(first, f)}

@@ -118,7 +118,7 @@ class HostView:
         """The word for `enabled` on the boot line, if this kernel takes it."""
         return self.bootline if self.bootline and self.takes("enabled", self.bootline) else "never"
 
-    def measured(self, name: str) -> str | None:
+    def measured_value(self, name: str) -> str | None:
         """The value of a setting as the kernel shows it; None if it is assumed or unfit for a command."""
         value = self.settings.get(name)
         return value if value is not None and name not in self.assumed and _WORD.fullmatch(value) else None
@@ -236,7 +236,7 @@ def _file_name(setting: str) -> str:
 def note_old_values(settings: Iterable[str], host: HostView) -> Iterator[str]:
     """Note the old values of settings, unless the input says them; what was noted first stays."""
     for name in settings:
-        if host.measured(fact_name(name)):
+        if host.measured_value(fact_name(name)):
             continue
         noted = f"~/thp-{_file_name(name)}.before"
         read = rf"sed 's/.*\[//; s/\].*//' @dir@/{name} > {noted}"
@@ -254,7 +254,7 @@ def write_values(settings: Mapping[str, str], host: HostView) -> Iterator[str]:
 def write_old_values(settings: Iterable[str], host: HostView) -> Iterator[str]:
     """Write the old values: those of the input, else those noted before."""
     for name in settings:
-        old, noted = host.measured(fact_name(name)), f"~/thp-{_file_name(name)}.before"
+        old, noted = host.measured_value(fact_name(name)), f"~/thp-{_file_name(name)}.before"
         if _is_sysctl(name):
             yield f"sysctl -w {name}={old}" if old else f"sysctl -p {noted}"
         else:
@@ -411,7 +411,9 @@ def _chosen_row(name: str, mechanism: str, host: HostView) -> Row | None:
     if "keeps" not in row:
         return row
     # Settings that shall last; none if they do already.
-    limited = {n: v for n in row.get("in_force", ()) if (v := host.measured(fact_name(n))) not in (None, "always")}
+    limited = {
+        n: v for n in row.get("in_force", ()) if (v := host.measured_value(fact_name(n))) not in (None, "always")
+    }
     row["keeps"] = limited or {n: host.boot_word if v == "@boot@" else v for n, v in row["keeps"].items()}
     row["takes_away"] = "enabled" in row["keeps"]
     return row if any(persist(row["keeps"], host)) else None
@@ -434,7 +436,7 @@ def _fits(variant: Row, mechanism: str, host: HostView) -> bool:
         return False
     if "kernel_from" in variant and not _is_from(host.kernel, str(variant["kernel_from"])):
         return False
-    return named and all(host.measured(name) in values for name, values in variant.get("measured", {}).items())
+    return named and all(host.measured_value(name) in values for name, values in variant.get("measured", {}).items())
 
 
 def _is_from(kernel: str, first: str) -> bool:
@@ -447,7 +449,7 @@ def _is_refused(row: Row, mechanism: str, host: HostView) -> bool:
     asks = host.asks or any(app.asks for app, _ in host.stances())
     return any(
         re.fullmatch(case["mechanism"], mechanism)
-        and (host.measured(case["setting"]) in case["values"] if "setting" in case else asks)
+        and (host.measured_value(case["setting"]) in case["values"] if "setting" in case else asks)
         for case in row.get("refused", ())
     )
 
@@ -459,9 +461,9 @@ def values_to_write(row: Row, host: HostView) -> dict[str, str]:
         word = next((w for w in words if host.takes(setting, w)), None)
         if word is None:
             return {}
-        if "within" in row and not _is_outside(host.measured(fact_name(setting)), *row["within"][setting]):
+        if "within" in row and not _is_outside(host.measured_value(fact_name(setting)), *row["within"][setting]):
             continue
-        if host.measured(fact_name(setting)) not in {word, *row.get("leave", {}).get(setting, ())}:
+        if host.measured_value(fact_name(setting)) not in {word, *row.get("leave", {}).get(setting, ())}:
             values[setting] = word
     return values
 

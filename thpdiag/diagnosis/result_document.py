@@ -79,7 +79,7 @@ def result(
     return cases[0] if len(cases) == 1 else cases[0].model_copy(update={"cases": cases})
 
 
-def cited(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
+def cited_lines(diagnoses: Sequence[Diagnosis]) -> Iterator[ExcerptRequest]:
     """The lines that results of the diagnoses cite."""
     yield from excerpt_requests(diagnoses)
     for diagnosis in diagnoses:
@@ -365,7 +365,7 @@ def _tree(expression: Expression, outcome: RuleOutcome) -> ConditionTree:
         return _node("rule", outcome.value, outcome.mistake)
     if expression.op == "name":
         answer = cast("CheckResult", outcome.answers[expression.name])
-        return _node(expression.name, answer.value, answer.text, answer.needed)
+        return _node(expression.name, answer.value, answer.text, answer.requirement)
     value = expression.value(lambda name: cast("CheckResult", outcome.answers[name]).value)
     return _node(str(expression), value, children=[_tree(child, outcome) for child in expression.children])
 

@@ -121,7 +121,7 @@ def _named_tracks(catalogue: Catalogue, finding: Finding) -> Iterator[Track]:
     outcome = finding.outcome
     if _PID.search(outcome.entity):
         for metric in OF_PROCESSES:
-            own = (t for t in catalogue.tracks(metric) if t.name == outcome.entity and t.timed and len(t) > 1)
+            own = (t for t in catalogue.tracks(metric) if t.name == outcome.entity and t.has_times and len(t) > 1)
             yield from list(own)[:1]
     for evidence in outcome.evidence:
         answer = outcome.answers.get(evidence.check)
@@ -130,7 +130,7 @@ def _named_tracks(catalogue: Catalogue, finding: Finding) -> Iterator[Track]:
                 track
                 for name in (metric, f"{metric}:rate")
                 for track in catalogue.tracks(name)
-                if track.timed and len(track) > 1
+                if track.has_times and len(track) > 1
             ]
             track = _track_of(drawable, outcome.entity, evidence)
             if track and track.metric.startswith(BLOCKS.format("")):
@@ -164,19 +164,19 @@ def _tracks(catalogue: Catalogue) -> Iterator[tuple[Panel, Track]]:
     """What is drawn of a state, by panel: of the host, of the processes that grew most, of the largest zone."""
     for panel, metrics in OF_HOST.items():
         for metric in metrics:
-            tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 1]
+            tracks = [t for t in catalogue.tracks(metric) if t.has_times and len(t) > 1]
             # Sources that move come first (vmstat 4.0.0 to 4.0.2 repeats the memory of its first row), then dated ones.
             tracks.sort(key=lambda t: (not _range(t), is_undated(t)))
             yield from ((panel, t) for t in tracks[:1])
     threads = {t.name for t in catalogue.tracks(_VIRTUAL) if not t.column.any()}  # of the kernel: no memory
     for metric in OF_PROCESSES:
-        tracks = [t for t in catalogue.tracks(metric) if t.timed and len(t) > 2]
+        tracks = [t for t in catalogue.tracks(metric) if t.has_times and len(t) > 2]
         tracks = [t for t in tracks if t.name not in threads] or tracks  # none but those tells that no program ran
         # Sources that tell the name of the process and the date come first.
         tracks.sort(key=lambda t: (t.name.startswith("process "), is_undated(t)))
         tracks = sorted(_first_source(tracks), key=lambda t: (-_range(t), -t.last, t.name))  # still ones: the largest
         yield from (("processes", t) for t in tracks[:MAX_PROCESSES])
-    zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.timed and len(t) > 1]
+    zones = [t for t in catalogue.tracks(BLOCKS.format(0)) if t.has_times and len(t) > 1]
     if zones:
         largest = max(zones, key=lambda t: (_free_pages(catalogue, t), t.name))
         yield from (("free_blocks", track) for track in _orders(catalogue, largest))

@@ -56,7 +56,7 @@ def recording_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> dict[st
     if profile.has_time and profile.start and profile.end:
         first, last = (round(moment.seconds, 2) for moment in (profile.start, profile.end))
         times = {"first": first, "last": last, "clock": profile.start.clock.value}
-    return {**times, "when": _when(profile, anchors)}
+    return {**times, "when": _profile_times(profile, anchors)}
 
 
 def time_of_day(moment: Moment, profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
@@ -94,7 +94,7 @@ def _accuracy(anchor: ClockAnchor, at: Moment) -> str:
     return f"give or take {off:.0f} s" if off < 120 else f"give or take {off / 60:.0f} min"
 
 
-def _when(profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
+def _profile_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
     start, written, file = profile.start, file_time(profile), ""
     if written is not None:  # which does not say much
         date = moment_text(written).removesuffix(" local time")

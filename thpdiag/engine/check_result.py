@@ -169,7 +169,7 @@ class CheckResult:
         return self.class_ or (check_class(self.check) if self.check else "state")
 
     @property
-    def needed(self) -> str:
+    def requirement(self) -> str:
         """What a yes takes."""
         return requirement(self.check) if self.check else ""
 

@@ -69,7 +69,7 @@ def confidence_hints(
     found = [f"decide {o.rule}: {', '.join(o.missing) or 'its input is missing'}" for o in open_excluders]
     for level, expression in rule.confidence.items():
         if CONFIDENCES.index(level) > CONFIDENCES.index(now):
-            found += [answers[n].needed for n in expression.names() if answers[n].value is UNKNOWN]
+            found += [answers[n].requirement for n in expression.names() if answers[n].value is UNKNOWN]
     if now != CONFIDENCES[-1]:
         found += [a.surer for a in answers.values() if a.value is YES and a.weak and a.surer]
     return tuple(dict.fromkeys(found))

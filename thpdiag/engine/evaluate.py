@@ -105,7 +105,7 @@ def evaluate(
             with timings.rule(rule.id) if timings else nullcontext():
                 judged = _judge_entities(rule, view, forced, may_be_silent=whole in (None, NO))
                 if whole is None or any(one.value is YES or (one.value, whole) == (UNKNOWN, NO) for one in judged):
-                    outcomes[rule.id] = _report(rule, view, _ranked(rule, view, judged))
+                    outcomes[rule.id] = _report(rule, view, _rank_entities(rule, view, judged))
         except OutOfTimeError:
             raise
         except Exception as error:
@@ -124,7 +124,7 @@ def evaluate(
 
 def worst_verdict(rule: Rule, view: StateView, forced: ForcedAnswer | None = None) -> EntityVerdict:
     """The verdict of the entity that is reported."""
-    return _ranked(rule, view, _judge_entities(rule, view, forced, may_be_silent=True))[0]
+    return _rank_entities(rule, view, _judge_entities(rule, view, forced, may_be_silent=True))[0]
 
 
 def _judge_entities(
@@ -191,7 +191,7 @@ def _is_about_memory(rule: Rule) -> bool:
     return any(t is not None and t.entity == "process" and t.unit == "bytes" for t in known)
 
 
-def _ranked(rule: Rule, view: StateView, judged: Sequence[EntityVerdict]) -> list[EntityVerdict]:
+def _rank_entities(rule: Rule, view: StateView, judged: Sequence[EntityVerdict]) -> list[EntityVerdict]:
     """The entities, with their confidence, by what says most: fired, then half proven, then decided, then without data;
     the surest, the largest."""
     excluders, known = _excluders(rule, view), view.case.anchors
@@ -459,7 +459,7 @@ def _join_windows(
     surest = max(fired, key=lambda part: part.sureness, default=None)  # the worst of those that are as sure
     if surest and (whole.value is not YES or whole.sureness < surest.sureness):
         return surest
-    if whole.value is NO and not whole.excluded:
+    if whole.value is NO and not whole.is_excluded:
         open_there = (
             _in_window(stretch, outcomes[rule.id])
             for stretch, outcomes in windows

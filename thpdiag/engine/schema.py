@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInf
 
 from thpdiag.engine.quantity import parse_quantity, split_unit
 from thpdiag.knowledge.platforms import era_of_behaviour
-from thpdiag.knowledge.switches import compared, switches
+from thpdiag.knowledge.switches import compared_figures, switches
 
 OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
 Effect = Literal["kernel", "stalls", "work", "growth", "sys_share"]  # kinds, or one figure (knowledge/switches.yaml)
@@ -307,7 +307,7 @@ class ToggleCheck(AnyCheck):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        return (*self.toggle.settings, *(n for metric in self.toggle.metrics for n in compared()[metric].names))
+        return (*self.toggle.settings, *(n for metric in self.toggle.metrics for n in compared_figures()[metric].names))
 
 
 class RuleCheck(AnyCheck):

@@ -127,9 +127,9 @@ def _has(metric: str, view: StateView, kind: str, entities: Sequence[Entity]) ->
     """Of which entities a metric was recorded; all of them, if it is none of such entities."""
     if kind not in entities_of(metric):
         return np.ones(len(entities), np.bool_)
-    keys = _once(view, ("keys", id(entities)), lambda: list(map(entity_key, entities)))
+    keys = _cached(view, ("keys", id(entities)), lambda: list(map(entity_key, entities)))
     known = view.catalogue.keys(metric)
-    return _once(view, ("has", metric, id(entities)), lambda: np.array([key in known for key in keys]))
+    return _cached(view, ("has", metric, id(entities)), lambda: np.array([key in known for key in keys]))
 
 
 def _put(screen: Screen, place: int, result: CheckResult) -> None:
@@ -158,7 +158,7 @@ def _screen_series(check: SeriesCheck, view: StateView, entities: Sequence[Entit
     """The answer of the best source that has one; None if the check is none that is computed for many."""
     if not _is_computed(check) or (check.as_ == "rate" and view.catalogue.having(f"{check.series}:rate")):
         return None
-    sources = _once(view, (check.series, id(entities)), lambda: _by_source(check.series, view, entities))
+    sources = _cached(view, (check.series, id(entities)), lambda: _by_source(check.series, view, entities))
     found: Screen | None = None
     for batches in sources:
         one = _screen_tracks(check, batches, len(entities))
@@ -251,7 +251,7 @@ def _screen_change(check: ChangeCheck, view: StateView, kind: str, entities: Seq
     change, names = check.change, tuple(check.metrics)
     if change.within is not None or (change.as_ == "climb" and change.above is not None):
         return None
-    sides = _once(view, (names, id(entities)), lambda: _side_by_side(names, view, kind, entities))
+    sides = _cached(view, (names, id(entities)), lambda: _side_by_side(names, view, kind, entities))
     count, own = len(entities), len(as_list(change.of))
     figure = Batch.change if change.as_ == "growth" else Batch.climb
     tops = _sum([figures_of(batches, count, figure) for batches in sides.batches[:own]], count)
@@ -347,13 +347,13 @@ def _is_within(check: ChangeCheck, figures: Floats) -> Bools:
 
 def _batches(view: StateView, tracks: Sequence[Track | None]) -> list[Batch]:
     """The same matrices for whoever asks for the same tracks."""
-    return _once(view, tuple(map(id, tracks)), lambda: make_batches(tracks))
+    return _cached(view, tuple(map(id, tracks)), lambda: make_batches(tracks))
 
 
 Made = TypeVar("Made")
 
 
-def _once(view: StateView, key: object, make: Callable[[], Made]) -> Made:
+def _cached(view: StateView, key: object, make: Callable[[], Made]) -> Made:
     """What several rules ask of the same entities is computed once for each state or stretch."""
     if key not in view.catalogue.memo:
         view.catalogue.memo[key] = make()

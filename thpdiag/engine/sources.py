@@ -47,11 +47,11 @@ EXACT, ROUNDED = 0.0002, 0.00006  # between shares of a function: at all, and fo
 def source_disagreements(scene: StateView) -> Iterator[Problem]:
     """The contradictions of one state."""
     for metric in METRICS:
-        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed and len(t) >= LEAST_SAMPLES]
+        tracks = [t for t in scene.catalogue.tracks(metric) if t.has_times and len(t) >= LEAST_SAMPLES]
         for one, other in combinations(tracks, 2):
             yield from _of_series(metric, one, other)
     for metric in SAME_FIGURE:
-        tracks = [t for t in scene.catalogue.tracks(metric) if t.timed][:MOST_SOURCES]
+        tracks = [t for t in scene.catalogue.tracks(metric) if t.has_times][:MOST_SOURCES]
         for one, other in combinations(tracks, 2):
             yield from _of_clocks(metric, one, other)
     profiles = [compiled_profile(p) for p in scene.state.profiles if p.stacks is not Stacks.NONE]
@@ -93,7 +93,7 @@ def _common(one: Track, other: Track) -> Sequence[Track] | None:
     off = one.table.clock_error + other.table.clock_error
     if end - start <= 0 or end - start < OVERLAP * shorter or off > MAX_CLOCK_ERROR * (end - start):
         return None
-    cut = [t.between(start, end) for t in (one, other)]
+    cut = [t.within(start, end) for t in (one, other)]
     return cut if min(len(t) for t in cut) >= LEAST_SAMPLES else None
 
 

@@ -95,7 +95,7 @@ def restart_times(case: Case) -> list[Moment]:
 
 def outcome_word(outcome: RuleOutcome) -> str:
     """fires, silent, unknown or excluded."""
-    if outcome.value is Verdict3.NO and outcome.excluded:
+    if outcome.value is Verdict3.NO and outcome.is_excluded:
         return "excluded"
     return WORDS[outcome.value]
 

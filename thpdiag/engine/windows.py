@@ -71,7 +71,7 @@ def _stretches_of_bound(bound: Bound, view: StateView) -> Iterator[Stretch]:
     metric, as_, low, high = bound
     for track in view.catalogue.tracks(metric):
         points = track.points if as_ == "level" or metric.endswith(":rate") else rates.rates(track)
-        if points is not None and len(track) > 1 and track.timed:
+        if points is not None and len(track) > 1 and track.has_times:
             yield from _shorter_stretches(track, stretches_beyond(points, low, high))
 
 
@@ -167,7 +167,7 @@ def _figure_of_check(check: object, view: StateView) -> tuple[Track, Points] | N
         return None
     for track in view.catalogue.tracks(check.series):
         points = rates.rates(track) if check.as_ == "rate" and not check.series.endswith(":rate") else track.points
-        if points is not None and len(track) > 1 and track.timed:
+        if points is not None and len(track) > 1 and track.has_times:
             return track, replace(points, values=((points.values > low) & (points.values < high)).astype(float))
     return None
 

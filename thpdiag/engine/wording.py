@@ -24,7 +24,7 @@ from thpdiag.engine.schema import (
     as_list,
 )
 from thpdiag.host.derived import ALLOCSTALLS, SHARES, SUMS
-from thpdiag.knowledge.switches import compared
+from thpdiag.knowledge.switches import compared_figures
 from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, process_name, sentence
@@ -149,7 +149,7 @@ def requirement(check: Check) -> str:
             return _process_requirement(check.process)
         case ToggleCheck():
             times = f"{parse_quantity(check.toggle.ratio):g} times"
-            titles = ", ".join(compared()[metric].title for metric in check.toggle.metrics)
+            titles = ", ".join(compared_figures()[metric].title for metric in check.toggle.metrics)
             settings = " or ".join(check.toggle.settings)
             often = f" {check.toggle.switches} times or more" if check.toggle.switches > 1 else ""
             return f"{settings} switched{often}, one of these {times} as high before: {titles}"
@@ -177,7 +177,7 @@ def _fact_test(check: FactCheck) -> str:
 
 
 def _change_requirement(change: Change) -> str:
-    def bound(written: str | float) -> str:
+    def bound_text(written: str | float) -> str:
         """A bound as the rule has it; a tiny ratio as one per many."""
         if isinstance(written, str) and not written.replace(".", "").replace("e-", "").isdigit():
             return written
@@ -185,7 +185,7 @@ def _change_requirement(change: Change) -> str:
         return f"1 per {1 / value:,.0f}" if 0 < value < 0.001 else f"{value:g}"
 
     limits = (("above", change.above), ("below", change.below), ("change of at least", change.at_least))
-    bounds = [f"{word} {bound(limit)}" for word, limit in limits if limit is not None]
+    bounds = [f"{word} {bound_text(limit)}" for word, limit in limits if limit is not None]
     noun = "change" if change.as_ == "growth" else "rise"
     noun = noun if change.within is None else f"{noun} in any {change.within}"
     per = f" per {metric_words(as_list(change.per))}" if change.per is not None else ""

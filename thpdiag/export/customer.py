@@ -47,7 +47,7 @@ class Wanted:
         return with_beside({*always, *(section.name for section in self.ranked)})
 
     @property
-    def again(self) -> bool:
+    def was_run(self) -> bool:
         """Whether the script has run already, and what it recorded shows nothing."""
         return any(AGAIN in messages.customer_request(host)[1] for host in self.hosts)
 
@@ -56,7 +56,7 @@ class Wanted:
         """How long the script runs if nobody says otherwise."""
         if not any(section.lasts for section in self.sections):
             return AT_ONCE
-        return LONGER if self.again else SECONDS
+        return LONGER if self.was_run else SECONDS
 
     def script(self, seconds: int = 0, interval: int = INTERVAL, pid: str = "") -> str:
         """The script; empty if there is nothing that one could record."""
@@ -66,11 +66,11 @@ class Wanted:
         return script_of(self.sections, (), seconds, min(interval, seconds), pid)
 
 
-def wanted(document: AnyResult) -> Wanted:
+def missing_questions(document: AnyResult) -> Wanted:
     """What all hosts of a document lack together."""
     hosts = [host for host in messages.hosts(document) if messages.customer_request(host)[1]]
     names = list(dict.fromkeys(name for host in hosts for name in missing(host)))
-    ranked = _ranked(fewest(names), hosts)
+    ranked = _rank_sections(fewest(names), hosts)
     first = ranked if any(map(messages.leading, hosts)) else _first(ranked)
     taken = with_beside({section.name for section in first})
     return Wanted(hosts, first, [section for section in ranked if section not in taken], _by_hand(hosts, names))
@@ -83,19 +83,21 @@ def _first(ranked: Sequence[Section]) -> list[Section]:
     return [section for section in ranked if section not in waiting]
 
 
-def _ranked(found: Iterable[Section], hosts: Sequence[Result]) -> list[Section]:
+def _rank_sections(found: Iterable[Section], hosts: Sequence[Result]) -> list[Section]:
     """Each next the section that touches most of the questions that none before it touches; those of use only."""
     open_ = questions = [names for host in hosts for names in _questions(host)]
-    left = [section for section in found if _touched(section, questions)]
+    left = [section for section in found if _count_questions(section, questions)]
     ranked: list[Section] = []
     while left:
-        ranked.append(max(left, key=lambda section: (_touched(section, open_), _touched(section, questions))))
+        ranked.append(
+            max(left, key=lambda section: (_count_questions(section, open_), _count_questions(section, questions)))
+        )
         left.remove(ranked[-1])
         open_ = [names for names in open_ if not any(map(ranked[-1].gives, names))]
     return ranked
 
 
-def _touched(section: Section, questions: Iterable[Sequence[str]]) -> int:
+def _count_questions(section: Section, questions: Iterable[Sequence[str]]) -> int:
     return sum(1 for names in questions if any(map(section.gives, names)))
 
 
@@ -115,14 +117,14 @@ def missing(host: Result) -> list[str]:
 
 def _by_hand(hosts: Iterable[Result], names: Iterable[str]) -> list[str]:
     """What no script records: a switch of a setting, the log of an application, the symbols of an old recording."""
-    recorded = {request(name) for name in names if _recorded(name)}
-    others = [request(name) for name in names if not _recorded(name)]
+    recorded = {request(name) for name in names if _is_recorded(name)}
+    others = [request(name) for name in names if not _is_recorded(name)]
     told = [command for host in hosts for command in messages.customer_request(host)[1]]
     of_names = {*recorded, *others, *map(over_time, recorded), AGAIN}
     return list(dict.fromkeys(c for c in (*(t for t in told if t not in of_names), *others) if c and c not in recorded))
 
 
-def _recorded(name: str) -> bool:
+def _is_recorded(name: str) -> bool:
     return any(section.gives(name) for section in sections())
 
 
@@ -141,7 +143,7 @@ _NOT_READ = (
 def letter(wanted: Wanted, seconds: int = 0) -> str:
     """The text without the script."""
     seconds = seconds or wanted.seconds
-    parts = [_known(wanted), _missing(wanted)]
+    parts = [_host_sentences(wanted), _missing(wanted)]
     if wanted.sections:
         parts += [_run(wanted, seconds), _cost(wanted.sections), _privacy(wanted.sections)]
     if wanted.by_hand:
@@ -154,7 +156,7 @@ def with_script(text: str, script: str) -> str:
     return f"{text}\n{FENCE}sh\n{script}{FENCE}\n" if script else text
 
 
-def _known(wanted: Wanted) -> Iterator[str]:
+def _host_sentences(wanted: Wanted) -> Iterator[str]:
     """Two sentences for each host."""
     yield "Known so far"
     for host in wanted.hosts[:MOST_HOSTS]:
@@ -179,7 +181,7 @@ def _missing(wanted: Wanted) -> Iterator[str]:
     """What to record, a line each with what it tells, the most useful first; what may follow."""
     status = {host.verdict.status for host in wanted.hosts}
     yield "What is missing, and why" if status & {"found", "cannot_tell"} else "If the host is slow anyway"
-    if wanted.again:
+    if wanted.was_run:
         yield from fold("What was recorded does not show it. Record again, for longer, while the host is slow:")
     for section in wanted.ranked:
         yield from fold(f"{section.what}: {section.tells}", "- ", "  ")

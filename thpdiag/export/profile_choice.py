@@ -32,11 +32,11 @@ def choose(profiles: Sequence[Profile], event: str = "", member: str = "") -> Pr
     if (event or member) and len({title(p) for p in left}) > 1:
         raise UsageError(f"several profiles fit; name one by --event or --member: {list_titles(left)}")
 
-    def worth(profile: Profile) -> tuple[int, bool, int]:
+    def information(profile: Profile) -> tuple[int, bool, int]:
         samples = int(profile.rows.samples.sum()) or profile.total_samples or 0
         return _STACKS.index(profile.stacks), not profile.percent_only, samples
 
-    return max(left, key=worth)  # of equals the first
+    return max(left, key=information)  # of equals the first
 
 
 def title(profile: Profile) -> str:

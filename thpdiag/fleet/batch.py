@@ -85,13 +85,13 @@ def run_batch(items: Iterable[BundleItem], machine: Machine, store: Store, watch
     tally = Tally()
     tally.take_stock(store.totals_of_run())
 
-    def counted() -> Iterator[BundleItem]:
+    def count_items() -> Iterator[BundleItem]:
         for item in items:
             tally.found += 1
             yield item
         tally.listed = True
 
-    with Prefetch(counted()) as ahead:
+    with Prefetch(count_items()) as ahead:
         ahead.settle()
         for ended in run_items(machine, ahead):
             if ended is not None:
@@ -130,7 +130,7 @@ def run_items(machine: Machine, ahead: Prefetch) -> Iterator[tuple[BundleItem, l
     while True:
         while len(running) < machine.room and (item := ahead.take()) is not None:
             begin(item, 1)
-        if not running and ahead.over:
+        if not running and ahead.is_over:
             return
         if time.monotonic() - looked >= CHECK_INTERVAL_S:
             machine.look()
@@ -192,7 +192,7 @@ class Prefetch:
             return heappop(self._waiting)[2]
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether all were taken."""
         with self._changed:
             return self.listed and not self._waiting and self._error is None

@@ -392,18 +392,21 @@ def write_json(fleet: Fleet, out: TextIO) -> None:
     overview = fleet.overview
     verdicts = [VerdictCount(*parts, hosts) for parts, hosts in _ranked_verdicts(overview)]
     groups = [GroupSize(group.definition, group.apps, hosts) for group, hosts in fleet.survey.groups.items()]
-    head = _plain(FleetDocument(SCHEMA, overview.bundles, overview.statuses, verdicts, overview.gate, groups))
+    head = _plain_part(FleetDocument(SCHEMA, overview.bundles, overview.statuses, verdicts, overview.gate, groups))
     del head["hosts"], head["over_time"]  # written as they are read
     out.write(f'{compact(head).removesuffix("}")},\n"hosts":[')
     out.writelines(
-        _json_lines({**_plain(host), "outliers": [*map(_plain, fleet.survey.outliers(host))]} for host in fleet.hosts())
+        _json_lines(
+            {**_plain_part(host), "outliers": [*map(_plain_part, fleet.survey.outliers(host))]}
+            for host in fleet.hosts()
+        )
     )
     out.write('],\n"over_time":[')
-    out.writelines(_json_lines(map(_plain, fleet.histories())))
+    out.writelines(_json_lines(map(_plain_part, fleet.histories())))
     out.write("]}\n")
 
 
-def _plain(part: Any) -> dict[str, Any]:
+def _plain_part(part: Any) -> dict[str, Any]:
     """A part of the document as JSON has it; a store that somebody else made may have anything for a value."""
     found: dict[str, Any] = _adapter(part.__class__).dump_python(part, mode="json", warnings=False)
     return found

@@ -73,7 +73,7 @@ def redacted_copy(store: StoreReader, judge: Judge, names: Names) -> Iterator[tu
 
     def redacted(stored: StoredResult) -> PackedResult:
         result = _redact(stored, judge, names)
-        for one in _accepted(result.document or {}):
+        for one in _baseline_entries(result.document or {}):
             accepted.setdefault((one.fingerprint, one.severity, one.confidence), one)
         return pack_result(result)
 
@@ -112,7 +112,7 @@ def redact_message(text: str, names: Names) -> str:
     return " ".join(words.line(one) if _FOREIGN.search(one) else words.sentence(one) for one in text.split(" "))
 
 
-def _accepted(document: Mapping[str, Any]) -> Iterator[Accepted]:
+def _baseline_entries(document: Mapping[str, Any]) -> Iterator[Accepted]:
     """The findings of a document that somebody accepts, as entries by their pseudonyms."""
     for case in document.get("cases") or [document]:
         for finding in case.get("findings") or ():

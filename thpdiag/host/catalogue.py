@@ -267,7 +267,7 @@ def join_series(parts: Sequence[Series]) -> Series:
     if len(parts) == 1:
         return parts[0]
 
-    def joined(columns: Iterable[Array[Any] | None], missing: float) -> Array[Any]:
+    def join_columns(columns: Iterable[Array[Any] | None], missing: float) -> Array[Any]:
         kind = np.bool_ if missing is False else np.float64
         filled = [
             np.full(len(part), missing, kind) if column is None else column
@@ -287,12 +287,12 @@ def join_series(parts: Sequence[Series]) -> Series:
     return replace(
         parts[0],
         entity=parts[-1].entity,
-        values={name: joined((part.values.get(name) for part in parts), np.nan) for name in names},
+        values={name: join_columns((part.values.get(name) for part in parts), np.nan) for name in names},
         lines=lines[order],
-        seconds=joined((part.seconds for part in parts), np.nan) if timed else None,
+        seconds=join_columns((part.seconds for part in parts), np.nan) if timed else None,
         clock=next((part.clock for part in parts if part.clock), None),
         resolution=resolution,
-        since_boot=joined((part.since_boot for part in parts), missing=False) if marked else None,
+        since_boot=join_columns((part.since_boot for part in parts), missing=False) if marked else None,
         within=max(part.within for part in parts),
         text=text,
         starts=None if starts is None else starts[order],

@@ -99,7 +99,7 @@ def _average_use(catalogue: Catalogue, track: Track) -> CpuUse:
 
 
 def _use_in_rounds(catalogue: Catalogue, track: Track) -> CpuUse:
-    rounds = _rounds(catalogue, track) if track.timed else {}
+    rounds = _rounds(catalogue, track) if track.has_times else {}
     seconds: list[float] = [] if track.seconds is None else track.seconds.tolist()
     own = set(seconds)
     absent = [one for at, one in rounds.items() if at not in own]

@@ -238,7 +238,7 @@ class _TextScan:
             self.open.append(_OpenExcerpt(passage, MAX_FRAMES - 1, [_shorten(text)]))
         elif passage.names and not (named and row and row["name"] in passage.names):
             item = _OpenExcerpt(passage, MAX_SNAPSHOT_LINES, first=row["name"] if row else "")
-            if not row or self._named(item, row["name"], text, line):
+            if not row or self._take_row(item, row["name"], text, line):
                 self.open.append(item)
 
     def _goes_on(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
@@ -251,7 +251,7 @@ class _TextScan:
             more = self._frame(item, text, line)
         else:
             row = _match_row(line.text)
-            more = row is not None and row["name"] != item.first and self._named(item, row["name"], text, line)
+            more = row is not None and row["name"] != item.first and self._take_row(item, row["name"], text, line)
         return more and item.left > 0
 
     def _frame(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
@@ -265,7 +265,7 @@ class _TextScan:
         self.found[item.passage] = Excerpt(item.passage.line, tuple(item.lines))
         return True
 
-    def _named(self, item: _OpenExcerpt, name: str, text: str, line: TextLine) -> bool:
+    def _take_row(self, item: _OpenExcerpt, name: str, text: str, line: TextLine) -> bool:
         """Takes in a row of a snapshot if it is asked for; whether there may be more."""
         asked = item.passage.names
         if name in asked and name not in item.rows:

@@ -82,7 +82,7 @@ def climb_at_most(track: Track, counter: Track) -> float | None:
     """
     if len(track) < 2 or len(counter) < 2:
         return None
-    risen = _grown(counter)
+    risen = _growth(counter)
     if track.seconds is not None and counter.seconds is not None:
         starts = np.searchsorted(counter.seconds, track.seconds[:-1], side="right") - 1
         ends = np.searchsorted(counter.seconds, track.seconds[1:])
@@ -97,7 +97,7 @@ def climb_at_most(track: Track, counter: Track) -> float | None:
     return min(max(apart, float(counted.max())), float(counted.sum()))
 
 
-def _grown(counter: Track) -> Floats:
+def _growth(counter: Track) -> Floats:
     """What a counter had grown by at each sample since the first."""
     deltas, counted = counter.deltas
     return np.concatenate(([0.0], np.cumsum(np.where(counted, deltas, 0.0))))
@@ -108,7 +108,7 @@ def rates(track: Track) -> Points | None:
 
     What a counter grew by while nothing was recorded is no rate over hours: such gaps are left out.
     """
-    if len(track) < 2 or not track.timed:
+    if len(track) < 2 or not track.has_times:
         return None
     points = track.points
     deltas, counted = track.deltas
@@ -126,7 +126,7 @@ def max_rate(track: Track, over: float) -> float:
     a clock."""
     if track.seconds is None or len(track) < 2:
         return 0.0
-    grown = _grown(track)
+    grown = _growth(track)
     seconds = np.maximum.accumulate(track.seconds)
     over = min(over, float(seconds[-1] - seconds[0]))
     ends = np.searchsorted(seconds, seconds + over)
@@ -454,7 +454,7 @@ def make_batches(tracks: Sequence[Track | None]) -> list[Batch]:
     groups: dict[tuple[object, ...], list[int]] = {}
     for place, track in enumerate(tracks):
         if track is not None:
-            groups.setdefault((len(track), track.timed, track.own_boots, track.table.pace), []).append(place)
+            groups.setdefault((len(track), track.has_times, track.own_boots, track.table.pace), []).append(place)
     found = []
     for (_, timed, *_), places in groups.items():
         own = [track for place in places if (track := tracks[place]) is not None]

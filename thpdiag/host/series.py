@@ -185,7 +185,7 @@ class Track:
             index = np.arange(len(self), dtype=np.float64)
         else:
             index = np.array([n for n, s in enumerate(self.table.samples) if has_value(s, self.metric)], np.float64)
-        return Points(self.column, index, self.samples, self.timed)
+        return Points(self.column, index, self.samples, self.has_times)
 
     # What is there for the asking is not kept again: there are several tracks of each of thousands of processes.
 
@@ -205,7 +205,7 @@ class Track:
     @property
     def seconds(self) -> Floats | None:
         """The times of the rows, None without a clock."""
-        if not self.timed:
+        if not self.has_times:
             return None
         return self.samples.seconds if isinstance(self.samples, Series) else self._seconds_of_rows
 
@@ -224,7 +224,7 @@ class Track:
         return tuple(boot for boot in self.table.boots if boot.clock is self.table.clock)
 
     @property
-    def timed(self) -> bool:
+    def has_times(self) -> bool:
         return self.table.clock is not None
 
     @property
@@ -242,7 +242,7 @@ class Track:
     def duration(self) -> float | None:
         """Seconds from first to last sample, None without a clock."""
         first, last = row_time(self.samples, 0), row_time(self.samples, -1)
-        return last.minus(first) if self.timed and first and last else None
+        return last.minus(first) if self.has_times and first and last else None
 
     def cite(self, at: int = -1) -> Citation:
         return self.samples.citation(at) if isinstance(self.samples, Series) else self.samples[at].cite
@@ -254,7 +254,7 @@ class Track:
             return str(Citation(self.samples.member, int(self.samples.lines[0]) or None))
         return str(self.samples[0].cite)
 
-    def between(self, start: float, end: float) -> Track:
+    def within(self, start: float, end: float) -> Track:
         """The same without what lies outside of these seconds."""
         kept: Samples
         if not isinstance(self.samples, Series):
@@ -281,7 +281,7 @@ def counter_deltas(
     """
     deltas = np.diff(values)
     if (deltas < 0).any():
-        deltas = _unwrapped(metric, values, deltas)
+        deltas = _unwrap_counter(metric, values, deltas)
     known = term(metric)
     is_gauge = known is not None and known.kind == "gauge"
     counted = deltas >= (-np.inf if is_gauge else 0)
@@ -305,7 +305,7 @@ def _beside_false_values(values: Floats, fell: Bools) -> Bools:
     return found
 
 
-def _unwrapped(metric: str, values: Floats, deltas: Floats) -> Floats:
+def _unwrap_counter(metric: str, values: Floats, deltas: Floats) -> Floats:
     """A counter of a 32-bit kernel begins anew at 2**32: near it, and if it went on about as fast as before."""
     known = term(metric)
     if known is None or known.unit not in UNSCALED:

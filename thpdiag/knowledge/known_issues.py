@@ -21,7 +21,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from thpdiag.knowledge.packs import added
+from thpdiag.knowledge.packs import pack_parts
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
 FOLDER = "known_issues"
@@ -124,7 +124,7 @@ def family_names() -> list[str]:
 def catalogue() -> Catalogue:
     """The entries of all families."""
     tables = [(name.removesuffix(".yaml"), load_shipped(f"{FOLDER}/{name}")) for name in family_names()]
-    tables += [("packs", table) for table in added("known_issues.yaml")]
+    tables += [("packs", table) for table in pack_parts("known_issues.yaml")]
     issues = tuple(_issue(key, row, family) for family, table in tables for key, row in table["issues"].items())
     return Catalogue(issues, max((str(table["checked"]) for _, table in tables), default=""))
 

@@ -85,7 +85,7 @@ def use(folders: Iterable[Traversable]) -> None:
     _in_use.update(packs)
 
 
-def added(name: str) -> Iterator[Mapping[str, Any]]:
+def pack_parts(name: str) -> Iterator[Mapping[str, Any]]:
     """What the packs in use add to a file."""
     yield from yaml_nodes.ADDED.get(name, ())
 

@@ -26,7 +26,7 @@ def switches() -> Mapping[str, Any]:
 
 
 @cache
-def compared() -> Mapping[str, Compared]:
+def compared_figures() -> Mapping[str, Compared]:
     """All figures by their name."""
     kinds = switches()["effects"].values()
     return {name: Compared(**row | {"names": tuple(row["names"])}) for kind in kinds for name, row in kind.items()}

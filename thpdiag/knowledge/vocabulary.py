@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import NamedTuple
 
-from thpdiag.knowledge.packs import added
+from thpdiag.knowledge.packs import pack_parts
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
 CPU_TIME = ("cpu_ratio.", "node_cpu_seconds_total.")  # of the host, and by the same names of each of its CPUs
@@ -75,7 +75,7 @@ class Message(NamedTuple):
 @cache
 def added_messages() -> tuple[Message, ...]:
     """Those of the rule packs in use."""
-    rows = [(name, row) for table in added("vocabulary.yaml") for name, row in table.get("events", {}).items()]
+    rows = [(name, row) for table in pack_parts("vocabulary.yaml") for name, row in table.get("events", {}).items()]
     return tuple(
         Message(name, str(row["hint"]), str(row["message"]), int(row.get("trace", 0)))
         for name, row in rows
@@ -86,7 +86,7 @@ def added_messages() -> tuple[Message, ...]:
 @cache
 def added_metrics() -> frozenset[str]:
     """Metrics of the whole host that rule packs name, as node_exporter and others call them."""
-    rows = (entry for table in added("vocabulary.yaml") for entry in table.get("metrics", {}).items())
+    rows = (entry for table in pack_parts("vocabulary.yaml") for entry in table.get("metrics", {}).items())
     return frozenset(name for name, row in rows if row.get("entity", "system") == "system")
 
 

@@ -16,7 +16,7 @@ from thpdiag.compare.document import document as comparison
 from thpdiag.compare.model import ComparedHost
 from thpdiag.diagnosis.missing_data import request
 from thpdiag.engine.load import Rule
-from thpdiag.export.customer import INTERVAL, NOTHING, letter, wanted
+from thpdiag.export.customer import INTERVAL, NOTHING, letter, missing_questions
 from thpdiag.knowledge.vocabulary import event, possible_names, term
 from thpdiag.model.result import (
     Cited,
@@ -186,11 +186,11 @@ def verdict(result: Result) -> VerdictAnswer:
         state=messages.state(result),
         other_findings=[f"{one.rule}: {messages.headline(one)}" for one in result.findings if one is not first],
         remedies=_advice([messages.first_try(first)[1]] if first and first.remedies else ()),
-        further_remedies=_further(first),
+        further_remedies=_other_remedies(first),
     )  # fmt: skip
 
 
-def _further(first: Finding | None) -> list[str]:
+def _other_remedies(first: Finding | None) -> list[str]:
     """The remedies beside the one to try first."""
     if not first or not first.remedies:
         return []
@@ -352,7 +352,7 @@ def _quotations(result: Result) -> Iterator[tuple[str, Quotation]]:
 
 def ask(result: Result, seconds: int = 0, pid: str = "", *, script: bool = True) -> Request:
     """The letter to the customer with the script that records what is missing."""
-    needs = wanted(result)
+    needs = missing_questions(result)
     if not needs.hosts:
         return Request(answer="nothing is missing", letter=NOTHING)
     text = needs.script(seconds, INTERVAL, pid) if script else ""
@@ -361,10 +361,10 @@ def ask(result: Result, seconds: int = 0, pid: str = "", *, script: bool = True)
 
 def compare(before: Result, after: Result) -> list[ComparedAnswer]:
     """Whether a change helped."""
-    return [_compared(host) for host in comparison(before, after).hosts]
+    return [_compare_answer(host) for host in comparison(before, after).hosts]
 
 
-def _compared(host: ComparedHost) -> ComparedAnswer:
+def _compare_answer(host: ComparedHost) -> ComparedAnswer:
     found = host.answer
     sides = [
         (side, one) for row in host.findings
@@ -407,13 +407,13 @@ def series(
     limit = max(1, min(limit, MAX_POINTS))
     rows, left_out = [], 0
     for one in found[:MAX_STATEMENTS]:
-        inside = [p for p in one.points if p[0] is not None and _between(p[0], begin, end)]
+        inside = [p for p in one.points if p[0] is not None and _is_within(p[0], begin, end)]
         rows.append(_points(one, inside[:limit]))
         left_out += len(inside[limit:])
     return SeriesAnswer(answer="yes", series=rows, left_out=left_out)
 
 
-def _between(moment: float, begin: float | None, end: float | None) -> bool:
+def _is_within(moment: float, begin: float | None, end: float | None) -> bool:
     return (begin is None or begin <= moment) and (end is None or moment <= end)
 
 

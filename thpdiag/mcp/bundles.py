@@ -116,14 +116,14 @@ class Bundles:
         if status == Status.REFUSED:
             raise InputError(f"{visible(name)}: no result: {prose(reason)}")
         with self._lock:
-            made = self._made(document, "" if status == Status.OK else str(status))
+            made = self._result_of(document, "" if status == Status.OK else str(status))
             self._results[name] = made
             self._results.move_to_end(name)
             while len(self._results) > MAX_RESULTS:
                 self._results.popitem(last=False)
         return made
 
-    def _made(self, document: Mapping[str, Any], status: str) -> tuple[Result, str]:
+    def _result_of(self, document: Mapping[str, Any], status: str) -> tuple[Result, str]:
         """The result, redacted if that is wanted, and what hides a part of it."""
         document = self._redact(document)
         reason = prose(status_of_document(document)[1]) if status else ""

@@ -94,7 +94,8 @@ def _defaults(model: type[Document]) -> Mapping[str, Any]:
 
 
 @cache
-def _keys(model: type[Document]) -> Mapping[str, str]:
+def json_keys(model: type[Document]) -> Mapping[str, str]:
+    """What JSON calls each field of a document."""
     return {name: field.alias or name for name, field in model.model_fields.items()}
 
 
@@ -118,8 +119,7 @@ class Worded(Document):
 
 def present_keys(**optional: Any) -> dict[str, Any]:
     """The optional keys of an object that have something in them; the others are absent."""
-    empty = (name for name, value in optional.items() if value is None or (isinstance(value, str | list) and not value))
-    return {name: optional[name] for name in optional.keys() - set(empty)}
+    return {name: value for name, value in optional.items() if value not in (None, "", [])}
 
 
 D = TypeVar("D", bound=Document)
@@ -137,18 +137,20 @@ def read_document(model: type[D], document: Mapping[str, Any]) -> D:
 
 def plain_document(model: Document) -> dict[str, Any]:
     """What JSON has of a document: the keys that were set."""
-    values, keys = model.__dict__, _keys(type(model))
-    return {keys[name]: _plain(values[name]) for name in keys if name in model.model_fields_set}
+    values, keys = model.__dict__, json_keys(type(model))
+    return {keys[name]: _plain_value(values[name]) for name in keys if name in model.model_fields_set}
 
 
-def _plain(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     if isinstance(value, Document):
         return plain_document(value)
     if isinstance(value, list | tuple):
         return (
-            [_plain(item) for item in value] if value and not isinstance(value[0], int | float | str) else list(value)
+            [_plain_value(item) for item in value]
+            if value and not isinstance(value[0], int | float | str)
+            else list(value)
         )
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+    return {key: _plain_value(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 class _JsonSchema(GenerateJsonSchema):
@@ -198,13 +200,13 @@ def compact(document: Mapping[str, Any]) -> str:
     try:
         return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
     except (TypeError, ValueError):  # a mapping that is no dict, a value that is no number
-        return json.dumps(plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return json.dumps(plain_json(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def plain(value: object) -> object:
+def plain_json(value: object) -> object:
     """The same of nothing but what JSON has."""
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [plain_json(item) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -104,7 +104,7 @@ class RuleOutcome:
         return CONFIDENCES.index(self.confidence) if self.confidence else -1
 
     @property
-    def excluded(self) -> bool:
+    def is_excluded(self) -> bool:
         """Whether the rule held, and another one explains what it saw."""
         return any(e.excludes for e in self.against)
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, SupportsIndex
 _BEGIN, _SEPARATOR, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 _MARK = re.compile(f"{_BEGIN}([a-z]+){_SEPARATOR}([^{_BEGIN}-{_END}]*){_END}")
 _STRAY = re.compile(f"[{_BEGIN}-{_END}]")
+_CONTAINERS = (list, tuple, dict)
 MAX_ERROR = 300  # characters of a mistake that are told
 
 
@@ -146,9 +147,11 @@ def describe_error(error: Exception) -> str:
 
 def names_of(value: object) -> tuple[Name, ...]:
     """The names in a value of a document: a sentence, a list of them, a map by sentences."""
-    if isinstance(value, list | tuple | dict):
+    if isinstance(value, Text):
+        return value.names
+    if isinstance(value, _CONTAINERS):
         return tuple(name for item in value if isinstance(item, Text) for name in item.names)
-    return names_in(value)
+    return ()
 
 
 def without_names(value: Any) -> Any:

@@ -179,9 +179,9 @@ class _Block:
                 continue
             if figure.under and not self._is_under(figure):
                 continue
-            if figure.tool and self._is_anothers(figure, line):
-                continue
             for match in figure.line.finditer(line):
+                if figure.tool and self._is_anothers(figure, line):
+                    break
                 known, self.tool = True, self.tool or figure.tool
                 groups = {name: text for name, text in match.groupdict().items() if text is not None}
                 self.title = groups.get("title", self.title)

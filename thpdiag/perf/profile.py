@@ -283,7 +283,7 @@ def profiles(recording: Recording, found: Gathered, cite: Citation) -> Iterator[
         ledger = shown.ledger(dict(found.odd) if most else {}, lost, found.throttled if most else 0)
         if count := shown.samples(joined.chained.garbage[joined.raw]):
             yield Problem(cite, _GARBAGE, reader=READER_NAME, count=count)
-        timed = shown.timed()
+        timed = shown.rows_with_time()
         if count := int(mine.samples[(mine.bin != UNKNOWN) & ~timed].sum()):
             yield Problem(cite, _FAR, reader=READER_NAME, count=count)
         (chains, frames), chain = shown.chains()
@@ -324,7 +324,7 @@ class _EventRows:
         """The samples whose use of a chain is marked."""
         return int(self.rows.samples[marked[self.rows.use]].sum()) if marked.any() else 0
 
-    def timed(self) -> Bools:
+    def rows_with_time(self) -> Bools:
         """The rows at a time that is known and can be."""
         bins = self.rows.bin
         timed: Bools = bins != UNKNOWN

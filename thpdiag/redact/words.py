@@ -211,7 +211,7 @@ class Words:
         secret = [found.span() for found in _PHONE.finditer(text)]
         secret += [*(found.span(1) for found in _LABELLED.finditer(text)), *people(text)]
 
-        def replaced(match: re.Match[str]) -> str:
+        def replacement(match: re.Match[str]) -> str:
             at = match.start()
             if _in_a_row(text, match):
                 return match[0]
@@ -222,7 +222,7 @@ class Words:
             inside = value or at >= begin_of_arguments or any(begin < at < end for begin, end in web_spans)
             return self._replace_match(match, argument=inside)
 
-        return _ANY.sub(replaced, text)
+        return _ANY.sub(replacement, text)
 
     def sentence(self, text: str, inside: Mapping[str, str] | None = None) -> str:
         """A sentence or command of ours, in which pseudonyms stand for the names that it is known to hold.

@@ -89,7 +89,7 @@ class Acceptance(ABC):
     def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
         """Whether it is about this finding of a host with these names, and accepts it as grave as it is."""
 
-    def expired(self, today: date) -> bool:
+    def is_expired(self, today: date) -> bool:
         return self.expires is not None and today > self.expires
 
     def mark(self) -> result.Acceptance:
@@ -357,7 +357,7 @@ class Judge:
     def __init__(self, entries: Sequence[Acceptance], today: date, options: Mapping[str, str]) -> None:
         self.entries, self.options = entries, options
         self.today = today
-        self._live = [entry for entry in entries if not entry.expired(today)]
+        self._live = [entry for entry in entries if not entry.is_expired(today)]
         self._accepted: dict[str, list[tuple[int, Acceptance]]] = {}
         self._others: list[tuple[int, Acceptance]] = []
         for number, entry in enumerate(self._live):
@@ -407,7 +407,7 @@ class Judge:
     def warnings(self) -> Iterator[str]:
         """What everybody must know of the entries, once all documents were seen."""
         for entry in self.entries:
-            if entry.expired(self.today):
+            if entry.is_expired(self.today):
                 yield f"{_about(entry)}: expired on {entry.expires}, no longer accepts anything ({entry.reason})"
         yield from filter(None, map(self._without_effect, self._idle()))
         for number, entry in enumerate(self._live):

@@ -126,7 +126,11 @@ def _commands(advice: Remedy) -> Mapping[str, Sequence[str]]:
 def first_block(result: Result) -> Block:
     """The block; the proofs get the lines that verdict, host and commands leave, at least one."""
     told = summarize(result)
-    head = [*_sentence(result, told.sentence), *_grade(told), *_plain(cut(fold(prose(told.host), "Host: ", "  "), 2))]
+    head = [
+        *_sentence(result, told.sentence),
+        *_grade(told),
+        *_plain_lines(cut(fold(prose(told.host), "Host: ", "  "), 2)),
+    ]
     actions: list[Line] = []
     labels: frozenset[str] = frozenset()
     for most in range(MAX_COMMAND_LINES, -1, -1):
@@ -142,7 +146,7 @@ def first_block(result: Result) -> Block:
     return Block([*rows, *request], whole, number, labels | {"To send"}, told.asked)
 
 
-def _plain(rows: Iterable[str]) -> list[Line]:
+def _plain_lines(rows: Iterable[str]) -> list[Line]:
     return [Line(row) for row in rows]
 
 
@@ -151,7 +155,7 @@ def _grade(told: Summary) -> list[Line]:
     rows = cut(fold(prose(told.weight)), 2) if told.weight else []
     if told.accepted:
         rows += cut(fold(prose(told.accepted), "", "  "), 2)
-    return _plain(rows)
+    return _plain_lines(rows)
 
 
 def _sentence(result: Result, sentence: str) -> list[Line]:
@@ -211,14 +215,14 @@ def _actions(told: Summary, most: int) -> tuple[list[Line], frozenset[str]]:
             )
         elif found:
             shown.add(label)
-            rows += _labelled(label, found)
+            rows += _label_commands(label, found)
     if told.instead:
         reason = cut(fold(prose(told.instead), "Do now:  ", "         "), 2)
         rows[:0] = [Line(line, "", len("Do now:") if not n else 0) for n, line in enumerate(reason)]
     return rows, frozenset(shown)
 
 
-def _labelled(label: str, commands: Sequence[str]) -> Iterator[Line]:
+def _label_commands(label: str, commands: Sequence[str]) -> Iterator[Line]:
     for n, command in enumerate(commands):
         head = f"{label + ':' if label and not n else '':<9}"
         yield Line(f"{head}{command}".rstrip(), "", len(head.strip()))
@@ -230,4 +234,4 @@ def _request(told: Summary) -> list[Line]:
         return []
     text = fold(prose(told.request), "To send: ", "         ")
     rows = [Line(line, "", 0 if n else len("To send:")) for n, line in enumerate(text)]
-    return [*rows, *_labelled("", told.asked)]
+    return [*rows, *_label_commands("", told.asked)]

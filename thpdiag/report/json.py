@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from json.encoder import encode_basestring_ascii
+from operator import itemgetter
 from typing import Any
 
-from thpdiag.model.document import Document, plain_document
+from thpdiag.model.document import Document, json_keys
 from thpdiag.report.presentation import PLAIN, Presentation
+
+_NUMBERS, _LISTS = (int, float), (list, tuple)
 
 
 def render(document: Document | Mapping[str, Any], _presentation: Presentation = PLAIN) -> str:
-    return to_json(plain_document(document) if isinstance(document, Document) else document)
+    return to_json(document)
 
 
 def to_json(value: object) -> str:
@@ -26,17 +30,29 @@ def to_json(value: object) -> str:
 
 
 def _json(value: object, margin: str) -> str:
-    """What `json.dumps` writes with an indent of 1, in half the time: Python encodes that with no help of C."""
+    """What `json.dumps` writes with an indent of 1, in a third of the time: Python encodes that with no help of C."""
     if isinstance(value, str):
         return encode_basestring_ascii(value)
+    if value is None or isinstance(value, _NUMBERS):
+        return "null" if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
     inner = margin + " "
-    if isinstance(value, Mapping):
-        items = [f"{encode_basestring_ascii(str(key))}: {_json(value[key], inner)}" for key in sorted(value)]
-        return f"{{{inner}{(',' + inner).join(items)}{margin}}}" if items else "{}"
-    if isinstance(value, list | tuple):
+    if isinstance(value, _LISTS):
         items = [_json(item, inner) for item in value]
         return f"[{inner}{(',' + inner).join(items)}{margin}]" if items else "[]"
-    return "null" if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
+    if isinstance(value, Document):
+        values, is_set = value.__dict__, value.model_fields_set
+        items = [opening + _json(values[name], inner) for name, opening in _openings(type(value)) if name in is_set]
+    elif isinstance(value, Mapping):
+        items = [f"{encode_basestring_ascii(str(key))}: {_json(value[key], inner)}" for key in sorted(value)]
+    else:
+        return json.dumps(value)
+    return f"{{{inner}{(',' + inner).join(items)}{margin}}}" if items else "{}"
+
+
+@cache
+def _openings(model: type[Document]) -> Sequence[tuple[str, str]]:
+    """The fields of a document in the order of their keys, with how each begins."""
+    return sorted(((name, f'"{key}": ') for name, key in json_keys(model).items()), key=itemgetter(1))
 
 
 def fill_lists(frame: Mapping[str, Any], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:

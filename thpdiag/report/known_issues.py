@@ -51,7 +51,7 @@ def missing(issue: KnownIssue) -> str:
     return f"Not known: {', '.join(issue.missing)}" if issue.missing else ""
 
 
-def until(issue: KnownIssue) -> str:
+def undo_label(issue: KnownIssue) -> str:
     """The label of the commands that take a workaround back."""
     return f"Undo when {issue.until}." if issue.until and issue.state != "fixed-but-workaround-on" else "Undo:"
 
@@ -101,7 +101,7 @@ def _details(issue: KnownIssue) -> Iterator[str]:
     for line in (issue.defect or "", *facts, missing(issue), doubt, fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
     yield from messages.command_lines("Workaround:", issue.now, "      ")  # what makes it last is in HTML and JSON
-    yield from fold(prose(until(issue)), "      ", "        ") if issue.undo or issue.until else ()
+    yield from fold(prose(undo_label(issue)), "      ", "        ") if issue.undo or issue.until else ()
     yield from messages.command_lines("", issue.undo, "      ")
 
 
@@ -117,7 +117,7 @@ def markdown(result: Result) -> Iterator[str]:
         places = ", ".join(dict.fromkeys(code(where) for fact in issue.facts if (where := messages.place(fact))))
         yield "\n".join(f"- {row}" for row in [*rows, *([f"by {places}"] if places else [])])
         yield from _block("Workaround", issue.now)
-        yield from _block(until(issue).rstrip(":."), issue.undo)
+        yield from _block(undo_label(issue).rstrip(":."), issue.undo)
     if brief:
         yield "\n".join(f"- **{paragraph(issue.id)}** {paragraph(issue.title or '')}" for issue in brief)
     if rest := more(result, len(full) + len(brief)):

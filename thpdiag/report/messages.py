@@ -78,7 +78,7 @@ def bundle_name(result: Result) -> str:
 _DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 
 
-def recorded(result: Result) -> str:
+def recording_span(result: Result) -> str:
     """From when to when there are records with a date; empty if there are none."""
     ends = [str(end) for row in result.inputs for end in (row.first, row.last) if end and _DATE.match(str(end))]
     if not ends:
@@ -442,7 +442,7 @@ def telling_denials(result: Result) -> list[RuledOut]:
     return list(first.values())
 
 
-def denied(result: Result, other: RuledOut) -> str:
+def denied_cause(result: Result, other: RuledOut) -> str:
     """`Not memory pressure`; of a rule whose mechanism is not known its title."""
     name = next((row.mechanism for row in result.rules if row.id == other.rule), None)
     known = mechanisms().get(name or "")
@@ -450,7 +450,7 @@ def denied(result: Result, other: RuledOut) -> str:
 
 
 def denial(result: Result, other: RuledOut) -> str:
-    return f"{denied(result, other)}: {other.because or 'its checks say no'}"
+    return f"{denied_cause(result, other)}: {other.because or 'its checks say no'}"
 
 
 def cited_line(evidence: Evidence) -> str:

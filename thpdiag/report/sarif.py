@@ -124,7 +124,7 @@ class Sarif(Writer):
         tool = self._tool or Tool.model_construct()
         rules = [_rule(name, self._gravest[name], self._surest.get(name, "possible")) for name in sorted(self._gravest)]
         driver = {"name": "thpdiag", "rules": rules, "properties": {"rulesDigest": visible(tool.rules_digest or "")}}
-        invocation = {"executionSuccessful": not self._failed, "toolExecutionNotifications": self._notified()}
+        invocation = {"executionSuccessful": not self._failed, "toolExecutionNotifications": self._tool_notifications()}
         run = {
             "tool": {"driver": driver | ({"version": visible(tool.version)} if tool.version else {})},
             **({"automationDetails": {"id": self._category}} if self._category else {}),
@@ -135,7 +135,7 @@ class Sarif(Writer):
         }
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
-    def _notified(self) -> list[dict[str, Any]]:
+    def _tool_notifications(self) -> list[dict[str, Any]]:
         """What is left out, and the problems, those that may hide evidence before the others."""
         notified = [_notification("warning", f"{self._left_out:,} {LEFT_OUT}")] if self._left_out else []
         notified += self._notifications

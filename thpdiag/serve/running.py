@@ -161,7 +161,7 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
         storage = undo.enter_context(closing(open_storage(with_password(settings, os.environ))))
         if found := storage.verify():
             raise StoreError(f"{storage.folder}: {DAMAGED} ({found}); {RESTORE_ADVICE}")
-        undo.enter_context(storage.served(analysis))
+        undo.enter_context(storage.own_folder(analysis))
         listening = undo.enter_context(listen(settings.host, settings.port))
         address = str(listening.getsockname()[0])
         check_access(replace(access, host=address))  # a name may have changed what it stands for

@@ -49,7 +49,7 @@ class JobState:
     case: str | None
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         return self.state in (DONE, FAILED)
 
 
@@ -86,7 +86,7 @@ class JobWatcher:
                 changed = watched.changed
                 if seen != last:
                     yield (last := seen)
-                    if seen.ended:
+                    if seen.has_ended:
                         return
                     continue
                 try:

@@ -84,7 +84,7 @@ def _document() -> Mapping[str, Any]:
     return data
 
 
-def chosen(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:
+def choose_sections(needs: Iterable[str] | None) -> tuple[list[Section], list[str]]:
     """The sections that supply the needs, and the needs that no section supplies; None stands for everything."""
     if needs is None:
         return list(sections()), []
@@ -116,7 +116,7 @@ def with_beside(picked: Container[str]) -> list[Section]:
 
 def script(needs: Iterable[str] | None = None, seconds: int = 120, interval: int = 10, pid: str = "") -> str:
     """The text of the script, with the defaults of its options; `pid` may be several, blanks or commas between them."""
-    return script_of(*chosen(needs), seconds, interval, pid)
+    return script_of(*choose_sections(needs), seconds, interval, pid)
 
 
 def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, interval: int, pid: str = "") -> str:
@@ -133,10 +133,10 @@ def script_of(picked: Sequence[Section], missing: Sequence[str], seconds: int, i
         "ROOT": "\n".join(_point(section.name, section.root) for section in picked if section.root) or "  little",
     }
     parts = [
-        _filled("head", fill),
+        _fill("head", fill),
         *(section.fragment for section in picked),
         *(_calls(phase, picked) for phase in PHASES),
-        _filled("tail", fill),
+        _fill("tail", fill),
     ]
     return "\n".join(part.strip("\n") + "\n" for part in parts)
 
@@ -156,7 +156,7 @@ def _check(seconds: int, interval: int, pid: str) -> None:
         raise UsageError(wrong)
 
 
-def _filled(frame: str, fill: dict[str, str]) -> str:
+def _fill(frame: str, fill: dict[str, str]) -> str:
     text = (HERE / "sh" / f"{frame}.sh").read_text("utf-8")
     return re.sub(r"@([A-Z]+)@", lambda found: fill[found[1]], text)
 

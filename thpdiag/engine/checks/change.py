@@ -91,29 +91,29 @@ def _compare(check: ChangeCheck, deltas: Deltas) -> CheckResult:
     metric, unit = track.metric, _unit(track.metric)
     off, least = _rounding_error(deltas.tops), parse_quantity(change.at_least or 0)
 
-    def grown() -> str:
+    def growth_words() -> str:
         return _change_words(change, deltas)
 
     if change.at_least is not None and abs(top) + off < least:
-        return CheckResult(check, NO, grown, track.cite(), top, unit, short_of="at_least")
+        return CheckResult(check, NO, growth_words, track.cite(), top, unit, short_of="at_least")
     if change.at_least is not None and abs(top) - off < least and off:
-        return unknown_result(check, metric, lambda: f"{grown()}, which may be rounding")
+        return unknown_result(check, metric, lambda: f"{growth_words()}, which may be rounding")
     if bottom is not None and _is_too_little(change, bottom):
         text = f"{format_quantity(bottom, '')} of the other is too little"
-        return unknown_result(check, as_list(change.per), lambda: f"{grown()}; {text}")
+        return unknown_result(check, as_list(change.per), lambda: f"{growth_words()}; {text}")
 
-    def compared() -> str:
-        return grown() + _other_words(change, bottom)
+    def comparison_words() -> str:
+        return growth_words() + _other_words(change, bottom)
 
     figure = deltas.ratio(top, bottom)
     is_within = _is_within(change, figure)
     if any(_is_within(change, other) is not is_within for other in deltas.rounded_ratios()):
-        return unknown_result(check, metric, lambda: f"{compared()}, which may be rounding")
+        return unknown_result(check, metric, lambda: f"{comparison_words()}, which may be rounding")
     if not is_within and _may_be_unseen(change, deltas):
         unseen = "it may have fallen and risen by more between the samples"
-        return unknown_result(check, metric, lambda: f"{compared()}; {unseen}")
+        return unknown_result(check, metric, lambda: f"{comparison_words()}; {unseen}")
     measured, window = figure if figure != float("inf") else top, track.points.span
-    return CheckResult(check, YES if is_within else NO, compared, track.cite(), measured, unit, window=window)
+    return CheckResult(check, YES if is_within else NO, comparison_words, track.cite(), measured, unit, window=window)
 
 
 def _change_words(change: Change, deltas: Deltas) -> str:
@@ -238,7 +238,7 @@ def _common(tracks: Sequence[Track]) -> list[Track] | str:
     if off > MAX_CLOCK_ERROR * (end - start) and end + off > start:
         return f"may overlap, but their clocks may be {format_quantity(off, 'seconds')} apart"
     slack = 0.02 * (end - start) + 1.0 + off  # samples of one round are taken one after the other
-    cut = [t.between(start - slack, end + slack) for t in tracks]
+    cut = [t.within(start - slack, end + slack) for t in tracks]
     return cut if all(len(t) > 1 for t in cut) else NO_COMMON
 
 

@@ -50,7 +50,7 @@ class Share(NamedTuple):
     line: int = 0  # of the row with callees that tells it, where it is a lower bound
 
     @property
-    def told(self) -> bool:
+    def is_visible(self) -> bool:
         """Whether the source tells the share: what was not seen may be there where not all of it is shown."""
         return self.seen > 0 or self.high == 0
 
@@ -111,7 +111,7 @@ def _judge_profile(check: ProfileCheck, profile: CompiledProfile) -> CheckResult
     return CheckResult(
         check, value, lambda: headline() + _details(profile, share, value) + few,
         _cite(source, share),
-        share.seen if share.told else None, "ratio",
+        share.seen if share.is_visible else None, "ratio",
         missing=check.needs if value is UNKNOWN else (), weak=bool(surer), surer=sentence(surer),
         partial=value is UNKNOWN,
         window=(source.start, source.end) if source.start and source.end else None,
@@ -256,10 +256,10 @@ def _share_words(check: ProfileSpec, share: Share, value: Verdict3) -> str:
     else:
         where = f"in {signature_words(check)}" if check.of != "symbol" else _beside_the_symbol(check)
     of, most = denominator_words(check, share.group), format_quantity(share.high, "ratio")
-    if value is UNKNOWN and not share.told:
+    if value is UNKNOWN and not share.is_visible:
         known = f"{most} at most" if share.high < 1 else "none, some or all"
         return f"what share {of} is {where} cannot be determined from this source: {known}"
-    seen = format_quantity(share.seen, "ratio") if share.told else f"at most {most}"
+    seen = format_quantity(share.seen, "ratio") if share.is_visible else f"at most {most}"
     text = f"{'at least ' if share.line else ''}{seen} {of} are {where}"
     if value is NO and check.at_least is not None and share.high > 0:
         text += f", less than {check.at_least}"

@@ -31,7 +31,7 @@ from thpdiag.host.memory import ERROR_LABEL
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Track
 from thpdiag.knowledge.paths import root_of
-from thpdiag.knowledge.switches import compared, permissiveness
+from thpdiag.knowledge.switches import compared_figures, permissiveness
 from thpdiag.knowledge.workloads import own_switch, workloads
 from thpdiag.model import Citation, Event, Fact, Stacks
 from thpdiag.model.facts import OPERATOR_KINDS
@@ -125,7 +125,7 @@ def _sides(metric: str, view: StateView) -> Iterator[tuple[str, Side]]:
 
 
 def _side(metric: str, track: Track, mean: float, samples: int, last: float) -> Side:
-    known = compared()[metric]
+    known = compared_figures()[metric]
     first, until = track.cite(0), track.cite(len(track) - 1)
     return Side(mean, samples, first, until, known.unit, known.title, known.worth, last=last)
 
@@ -172,7 +172,7 @@ def _compaction(view: StateView) -> Iterator[tuple[str, Side]]:
 
     A profile without callers cannot tell and is compared with another such one only.
     """
-    known = compared()["compaction_share"]
+    known = compared_figures()["compaction_share"]
     for source in cpu_time_profiles(view.state.profiles):
         profile = compiled_profile(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
@@ -611,7 +611,7 @@ def _enough(contrast: Contrast, check: Toggle) -> bool:
 
 
 def _least(contrast: Contrast, check: Toggle) -> int:
-    return 1 if compared()[contrast.metric].whole else check.min_samples
+    return 1 if compared_figures()[contrast.metric].whole else check.min_samples
 
 
 def _same_load(contrast: Contrast) -> bool:

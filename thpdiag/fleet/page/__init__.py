@@ -103,14 +103,14 @@ class Summary:
         return next((grade for grade in SEVEREST_FIRST if self._severities[grade]), alright)
 
     @property
-    def _found(self) -> str:
+    def _finding_rows(self) -> str:
         found = self._overview.found.all
         return f"{found:,} with a finding" if found else "none with a finding"
 
     @property
     def title(self) -> str:
         """The same in one line, for the tab of a browser."""
-        return f"Triage of {plural(self._overview.bundles, 'bundle')}: {self._found}"
+        return f"Triage of {plural(self._overview.bundles, 'bundle')}: {self._finding_rows}"
 
     @property
     def headline(self) -> str:
@@ -121,7 +121,7 @@ class Summary:
             return f"{plural(self._overview.bundles, 'bundle')}, and no host in any of them."
         words = {**{grade: grade for grade in SEVEREST_FIRST}, FOUND: "of unknown severity"}
         grades = [f"{self._severities[grade]:,} {word}" for grade, word in words.items() if self._severities[grade]]
-        return f"{self._overview.headline}: {self._found}{f' ({join_words(grades)})' if grades else ''}."
+        return f"{self._overview.headline}: {self._finding_rows}{f' ({join_words(grades)})' if grades else ''}."
 
     def sentences(self) -> Iterator[str]:
         """Below it: what of the findings needs no hands, the other hosts, and what is missing."""

@@ -76,7 +76,7 @@ class Intervals:
             same = np.flatnonzero(np.diff(self.epochs) == 0)
             rank = np.unique(self.epochs, return_inverse=True)[1] if len(same) else None
             return rank, problems
-        fallen = self._fallen(backward, system)
+        fallen = self._is_reset(backward, system)
         wrong = [int(at) for at, less in zip(backward, fallen, strict=True) if less or self._of_two_boots(int(at))]
         told = set(wrong)
         back = [int(at) for at in backward if int(at) not in told]
@@ -89,7 +89,7 @@ class Intervals:
         problems.append(self._problem(source, back, text))
         return None, problems
 
-    def _fallen(self, backward: Ints, system: Rows | None) -> Bools:
+    def _is_reset(self, backward: Ints, system: Rows | None) -> Bools:
         """Whether an interval counts less than the one above it, or nothing tells: then it was made before that one."""
         known = system.columns() if system else {}
         found = next((known[name] for name in _GROWING if name in known), None)

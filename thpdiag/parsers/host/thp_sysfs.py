@@ -197,7 +197,7 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
     if knob in _COUNTED or _STATS.match(knob):
         yield from _count(source, number, line, knob, text, odd)
     elif knob in _WORD_LISTS or _SIZE.match(knob) or (knob == "khugepaged/defrag" and "[" in text):
-        word = _chosen(text)
+        word = _bracketed_word(text)
         if word is None:
             odd.note(number, line, "a word list without exactly one known word in brackets")
             if knob in _LISTS_ITS_VALUES and re.search(r"always|madvise|never", text):
@@ -214,7 +214,7 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
         odd.note(number, line, "a setting that this version does not know")
     else:
         odd.note(number, line, "a THP setting without the name of its file")
-        if word := _chosen(text):
+        if word := _bracketed_word(text):
             yield Fact("setting.unplaced", word, cite, time=source.time)
 
 
@@ -229,7 +229,7 @@ def _word(cite: Citation, time: Moment | None, knob: str, text: str, word: str) 
         yield Fact(f"thp.{knob}.accepts", accepts, cite, time=time)
 
 
-def _chosen(text: str) -> str | None:
+def _bracketed_word(text: str) -> str | None:
     """The one word in brackets, None if there is none, more than one, or an unknown one."""
     chosen = re.findall(r"\[([^\[\]]*)\]", text)
     words = text.replace("[", " ").replace("]", " ").split()

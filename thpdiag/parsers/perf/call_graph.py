@@ -550,7 +550,7 @@ def chains(rows: Sequence[tuple[OverheadRow, Sequence[str]]], layout: Layout = L
         _split_row(shown, nodes, _Graph(measure, caller, rootless))
         for (shown, nodes), measure in zip(graphs, measures, strict=True)
     )
-    if _whole(of) + _SHORT_OF < max((shown.total for shown, _ in graphs), default=0.0):
+    if _total_share(of) + _SHORT_OF < max((shown.total for shown, _ in graphs), default=0.0):
         of = _with_callees(graphs, measures, of, caller=caller)
     vary = len({measure.each for measure in measures}) > 1
     shares = "relative" if fractal else "numbers of samples whose periods vary" if vary else "absolute"
@@ -681,7 +681,7 @@ def _common(shown: OverheadRow, nodes: list[Node]) -> Split:
     return [Path(names, shown.own, bool(nodes))]
 
 
-def _whole(of: Sequence[Split]) -> float:
+def _total_share(of: Sequence[Split]) -> float:
     return fsum(path.share for split in of for path in split)
 
 
@@ -701,7 +701,7 @@ def _with_callees(
         for (shown, nodes), measure in zip(graphs, measures, strict=True)
     ]
     found = _below_outermost(rows, kernel) if caller else _above_each(rows, kernel)
-    return found if _whole(of) + _SHORT_OF < _whole(found) <= _WHOLE else of
+    return found if _total_share(of) + _SHORT_OF < _total_share(found) <= _WHOLE else of
 
 
 def _in_kernel(names: Sequence[str], kernel: set[str]) -> bool:

@@ -204,14 +204,14 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
         odd.note(*nobodys, "no command above shows whether the host (-a) or a process (-p) was counted: no rates")
 
 
-def _plain(form: re.Pattern[str]) -> str:
+def _without_groups(form: re.Pattern[str]) -> str:
     """The pattern without the names of its groups, which may stand twice in one of many forms."""
     return re.sub(r"\?P<\w+>", "?:", form.pattern)
 
 
 PARSER = Parser(
     READER, "perf stat", read,
-    opens=re.compile(rf"{PERF_STAT.pattern}|{INTERVALS.pattern}|{_plain(CSV)}|{_plain(JSON)}"),
+    opens=re.compile(rf"{PERF_STAT.pattern}|{INTERVALS.pattern}|{_without_groups(CSV)}|{_without_groups(JSON)}"),
     continues=any_of(PERF_STAT, INTERVALS, STARTED, ELAPSED, *FORMS, REST, blank=True),
     priority=1,  # before the figures of jobs, to which its last lines belong
 )  # fmt: skip

@@ -108,10 +108,10 @@ def parse_pid_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[S
     """One sample per process and snapshot."""
     pending: list[tuple[int, str]] = []
     for number, line in lines:
-        if _WHOLE.match(line) and not (pending and _whole([*pending, (number, line)])):
+        if _WHOLE.match(line) and not (pending and _match_block([*pending, (number, line)])):
             _note_rest(pending, odd)
         pending.append((number, line))
-        if found := _whole(pending):
+        if found := _match_block(pending):
             yield from _process(source, pending[0], found, odd)
             pending.clear()
         elif len(pending) >= MAX_LINES:
@@ -119,7 +119,7 @@ def parse_pid_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[S
     _note_rest(pending, odd)
 
 
-def _whole(lines: list[tuple[int, str]]) -> re.Match[str] | None:
+def _match_block(lines: list[tuple[int, str]]) -> re.Match[str] | None:
     return _WHOLE.match("\n".join(line for _, line in lines))
 
 

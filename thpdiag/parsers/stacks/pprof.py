@@ -191,7 +191,7 @@ def _take_location(data: bytes, one: Field, found: _Message) -> None:
 
 def _profiles(source: Source, data: bytes, found: _Message) -> Iterator[Record]:
     names = [found.text(kind) for kind, _ in found.types]
-    at = _chosen(names, found.text(found.default))
+    at = _choose_type(names, found.text(found.default))
     units = [found.text(unit) for _, unit in found.types]
     counts = next((place for place, name in enumerate(names) if name in ("samples", "sample")), None)
     builder = StackBuilder()
@@ -213,7 +213,7 @@ def _profiles(source: Source, data: bytes, found: _Message) -> Iterator[Record]:
     yield builder.profile(NAME, Citation(source.member), event=printable(kind)[:80], measures=_measure(kind, unit))
 
 
-def _chosen(names: list[str], default: str) -> int:
+def _choose_type(names: list[str], default: str) -> int:
     """Which type is read: CPU time, else the default, else the last, as pprof does."""
     for wanted in ("cpu", *_CPU, default):
         if wanted in names:

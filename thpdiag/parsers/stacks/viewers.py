@@ -256,7 +256,7 @@ def _thread(
     weights = _numbers(samples.column("weight")) or [1.0] * len(stacks)
     ran = samples.column("threadCPUDelta")
     known: dict[int, tuple[int, ...] | None] = {}
-    task = Task(printable(str(thread.get("name", "")))[:64], _whole(thread.get("pid")), _whole(thread.get("tid")))
+    task = Task(printable(str(thread.get("name", "")))[:64], _integer(thread.get("pid")), _integer(thread.get("tid")))
     cite = source.cite(1, f"thread {task.comm}")
     for at, (stack, weight) in enumerate(zip(stacks, weights, strict=False)):
         if at < len(ran) and ran[at] == 0:
@@ -295,7 +295,7 @@ def _at(values: Sequence[Any], at: object) -> Any:
     return values[at] if isinstance(at, int) and 0 <= at < len(values) else None
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     text = str(value)
     return int(text) if text.isdigit() and len(text) <= 10 else None
 

@@ -267,9 +267,9 @@ class Table:
         """What a row says, None if nothing of use; in words why it cannot be used."""
         if len(cells) != len(self.columns):
             return "a row with other columns than its header"
-        return self._cpu(cells) if self.modes else self._plain(cells)
+        return self._cpu(cells) if self.modes else self._plain_row(cells)
 
-    def _plain(self, cells: Sequence[str]) -> Row | str | None:
+    def _plain_row(self, cells: Sequence[str]) -> Row | str | None:
         if self.columns[0] == "INTR" and cells[0] not in _SUM:
             return None
         values: dict[str, float] = {}

@@ -83,15 +83,15 @@ def read_head(raw: bytes) -> Head:
         return Head(None, "", host, release, machine)
     order = MAGICS[raw[:2]]
     version = ".".join(str(part) for part in (raw[4:7] if not raw[7] else raw[4:8]))
-    form = _unsigned(raw, order, 2, 2)
+    form = _read_unsigned(raw, order, 2, 2)
     if form not in _FORMATS:
         return Head(form, version, host, release, machine)
     _, at, size, cpus_behind = _FORMATS[form]
     names = raw.find(_SYSNAME, 8, HEADER_BYTES)
     size = size or (raw[names - 1] if names > 8 else 0)  # sizeof(long) of the host stands before the names
-    since, cpus, zone = _unsigned(raw, order, at, size), None, ""
+    since, cpus, zone = _read_unsigned(raw, order, at, size), None, ""
     if cpus_behind is not None and size in (4, 8):
-        cpus = _unsigned(raw, order, at + size + cpus_behind, 4)
+        cpus = _read_unsigned(raw, order, at + size + cpus_behind, 4)
     if form == 0x2175:
         word = raw[names + 4 * NAME_BYTES :][:8].partition(b"\0")[0]
         zone = word.decode() if word.isalpha() and word.isascii() and word.isupper() else ""
@@ -116,7 +116,7 @@ def _names(raw: bytes) -> tuple[str, ...]:
     return tuple(word if word.isprintable() and " " not in word else "" for word in words)
 
 
-def _unsigned(raw: bytes, order: str, at: int, size: int) -> int | None:
+def _read_unsigned(raw: bytes, order: str, at: int, size: int) -> int | None:
     if size not in _UNSIGNED or len(raw) < at + size:
         return None
     return int(struct.unpack_from(order + _UNSIGNED[size], raw, at)[0])

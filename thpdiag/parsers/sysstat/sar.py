@@ -348,7 +348,7 @@ class _Blocks:
             return
         yield from self._lines(_number_lines(number, block))
 
-    def _aside(self, lines: Iterable[tuple[int, str]]) -> None:
+    def _other_format(self, lines: Iterable[tuple[int, str]]) -> None:
         """Lines of another format."""
         for number, text in lines:
             if len(self.foreign) < MAX_FOREIGN_LINES:
@@ -376,7 +376,7 @@ class _Blocks:
             if ours or len(some) == 1 < len(given):
                 yield from self._read(some)
             else:
-                self._aside(some)
+                self._other_format(some)
                 self.text.lost |= self.text.blank
         if other < len(given):
             self._elsewhere(given[other:])
@@ -387,8 +387,8 @@ class _Blocks:
 
     def _elsewhere(self, lines: Iterable[tuple[int, str]]) -> None:
         """A report of another tool begins, or goes on."""
-        self._aside(self.banner)
-        self._aside(lines)
+        self._other_format(self.banner)
+        self._other_format(lines)
         self.banner, self.elsewhere, self.text.lost = (), True, True
 
     def _read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:

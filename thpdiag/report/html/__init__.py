@@ -303,11 +303,11 @@ def input_tree(result: Result) -> Folder:
         for name in folders:
             at = at.folders.setdefault(name, Folder(f"{at.path}{name}/"))
         at.files.setdefault(row.member, []).append(row)
-    return _joined(root)
+    return _join_folders(root)
 
 
-def _joined(folder: Folder) -> Folder:
-    folder.folders = {name: _joined(inner) for name, inner in folder.folders.items()}
+def _join_folders(folder: Folder) -> Folder:
+    folder.folders = {name: _join_folders(inner) for name, inner in folder.folders.items()}
     alone = next(iter(folder.folders.values())) if len(folder.folders) == 1 and not folder.files else None
     return alone or folder
 

@@ -80,7 +80,7 @@ class Attempts:
     def count_failure(self, *sources: str) -> float:
         """0 if it counts with each of them; else it does with none, and these are the seconds until it would."""
         now = self._clock()
-        left = {source: self._refilled(source, now) for source in sources}
+        left = {source: self._attempts_left(source, now) for source in sources}
         if (least := min(left.values())) < 1:
             return (1 - least) * SECONDS_PER_ATTEMPT
         for source in sources:
@@ -90,7 +90,7 @@ class Attempts:
             self._left.popitem(last=False)
         return 0.0
 
-    def _refilled(self, source: str, now: float) -> float:
+    def _attempts_left(self, source: str, now: float) -> float:
         left, then = self._left.get(source, (ATTEMPT_BURST, now))
         return min(ATTEMPT_BURST, left + (now - then) / SECONDS_PER_ATTEMPT)
 

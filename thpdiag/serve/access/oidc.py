@@ -187,7 +187,9 @@ class OidcClient:
         headers = {}
         if not self.settings.secret:
             form["client_id"] = self.settings.client
-        elif "client_secret_basic" in self._supported("token_endpoint_auth_methods_supported", "client_secret_basic"):
+        elif "client_secret_basic" in self._supported_values(
+            "token_endpoint_auth_methods_supported", "client_secret_basic"
+        ):
             pair = urlencode({"": self.settings.client})[1:] + ":" + urlencode({"": self.settings.secret})[1:]
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
@@ -248,9 +250,9 @@ class OidcClient:
         return User(sha256(f"{settings.issuer} {sub}".encode()).hexdigest()[:32], name, scopes)
 
     def _knows_groups(self) -> bool:
-        return "groups" in self._supported("scopes_supported", "")
+        return "groups" in self._supported_values("scopes_supported", "")
 
-    def _supported(self, name: str, usual: str) -> list[Any]:
+    def _supported_values(self, name: str, usual: str) -> list[Any]:
         found = self._discover().get(name)
         return found if isinstance(found, list) else [usual]
 

@@ -135,17 +135,17 @@ def _read_case(server: Server, key: str) -> tuple[Case, dict[str, Any]]:
 def delete_case(request: Request, server: Server) -> Response:
     query_of(request)
     key = request.path_params["id"]
-    return _changed(request, server, Action.DELETE, key, was_there=server.storage.removal.delete_case(key))
+    return _change_response(request, server, Action.DELETE, key, was_there=server.storage.removal.delete_case(key))
 
 
 def set_kept(request: Request, server: Server) -> Response:
     query_of(request)
     key, kept = request.path_params["id"], request.method == "PUT"
     was_there = server.storage.cases.set_kept(key, kept=kept)
-    return _changed(request, server, Action.KEEP if kept else Action.RELEASE, key, was_there=was_there)
+    return _change_response(request, server, Action.KEEP if kept else Action.RELEASE, key, was_there=was_there)
 
 
-def _changed(request: Request, server: Server, action: Action, key: str, *, was_there: bool) -> Response:
+def _change_response(request: Request, server: Server, action: Action, key: str, *, was_there: bool) -> Response:
     if not was_there:
         raise RefusedError(404, NOTHING_HERE)
     server.record_action(request, action, key)
@@ -247,7 +247,7 @@ async def _events(watcher: JobWatcher, key: str) -> AsyncIterator[str]:
     async with aclosing(watcher.states(key, HEARTBEAT_SECONDS)) as states:
         async for seen in states:
             yield ": still there\n\n" if seen is None else _event(key, seen)
-            if seen is not None and seen.ended:
+            if seen is not None and seen.has_ended:
                 return
     yield f"id: {LAST_EVENT}\nevent: gone\ndata: {{}}\n\n"  # its case was deleted
 
@@ -258,5 +258,5 @@ def _event(key: str, seen: JobState) -> str:
         **{"case": seen.case, "page": None if seen.case is None else f"/cases/{seen.case}"},
         **({"status": REFUSED} if seen.status == REFUSED else {}),
     }
-    mark = f"id: {LAST_EVENT}\n" if seen.ended else ""
+    mark = f"id: {LAST_EVENT}\n" if seen.has_ended else ""
     return f"{mark}data: {json_line(event)}\n\n"

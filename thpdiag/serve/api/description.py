@@ -49,7 +49,7 @@ SWITCH: Final[Schema] = {**TEXT, "enum": ["0", "1"], "default": "0"}
 BYTES: Final[Schema] = {**TEXT, "format": "binary"}
 
 
-def described(schema: Schema, description: str) -> Schema:
+def annotate(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 
@@ -80,14 +80,14 @@ def parameter(name: str, place: str, description: str, schema: Schema, *, requir
 
 _ACCEPTED: Final = {
     "job": ID, "sha256": SHA256, "size": COUNT,
-    "case": described(NULLABLE, "The earlier case of the same bundle, if it was analyzed in the same way."),
-    "known": described(FLAG, "Whether the same content was uploaded before."),
+    "case": annotate(NULLABLE, "The earlier case of the same bundle, if it was analyzed in the same way."),
+    "known": annotate(FLAG, "Whether the same content was uploaded before."),
 }  # fmt: skip
 _LEADING: Final = {
     "status": VERDICT, "rule": NULLABLE, "mechanism": NULLABLE, "severity": NULLABLE, "confidence": NULLABLE,
 }  # fmt: skip
 SCHEMAS: Final[Mapping[str, Schema]] = {
-    "Problem": described(record(title=TEXT, status={"type": "integer"}, detail=TEXT), "RFC 9457."),
+    "Problem": annotate(record(title=TEXT, status={"type": "integer"}, detail=TEXT), "RFC 9457."),
     "Accepted": record(**_ACCEPTED),
     "Together": record(**{name: schema for name, schema in _ACCEPTED.items() if name != "known"}),
     "Analysed": record(
@@ -100,7 +100,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "Finding": record(
         rule=NULLABLE, mechanism=NULLABLE, title=NULLABLE, severity=NULLABLE, confidence=NULLABLE, role=NULLABLE,
-        state=NULLABLE, entity=NULLABLE, accepted=described(FLAG, "By a suppression or a baseline."),
+        state=NULLABLE, entity=NULLABLE, accepted=annotate(FLAG, "By a suppression or a baseline."),
     ),
     "Host": record(
         name=TEXT, kernel=NULLABLE, verdict=record(**_LEADING, state=NULLABLE, sentence=TEXT),
@@ -108,27 +108,29 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "Job": record(
         id=ID, state={**TEXT, "enum": ["queued", "running", "done", "failed"]}, stage=TEXT,
-        ahead=described(COUNT, "Jobs ahead of this one."),
-        reason=described(TEXT, "Why there is no case, or why it is incomplete."), case=NULLABLE, name=TEXT, sha256=TEXT,
-        attempts=COUNT, queued=TIME_OR_NULL, started=TIME_OR_NULL, ended=TIME_OR_NULL, events=TEXT, page=TEXT,
+        ahead=annotate(COUNT, "Jobs ahead of this one."),
+        reason=annotate(TEXT, "Why there is no case, or why it is incomplete."), case=NULLABLE,
+        name=TEXT, sha256=TEXT, attempts=COUNT, queued=TIME_OR_NULL, started=TIME_OR_NULL, ended=TIME_OR_NULL,
+        events=TEXT, page=TEXT,
     ),
     "Case": record(
-        id=ID, name=described(TEXT, "Of the upload."), sha256=TEXT,
-        status=described(TEXT, "How the analysis ended: `ok`, or what cut it short."), reason=TEXT,
-        made={**TEXT, "format": "date-time"}, recorded=described(NULLABLE, "The time range of the data."), kept=FLAG,
-        tool=record(version=TEXT, rules_digest=TEXT, options={"type": "object"}),
+        id=ID, name=annotate(TEXT, "Of the upload."), sha256=TEXT,
+        status=annotate(TEXT, "How the analysis ended: `ok`, or what cut it short."), reason=TEXT,
+        made={**TEXT, "format": "date-time"}, recorded=annotate(NULLABLE, "The time range of the data."),
+        kept=FLAG, tool=record(version=TEXT, rules_digest=TEXT, options={"type": "object"}),
         host=record(name=NULLABLE, title=NULLABLE, kernel=NULLABLE), verdict=record(**_LEADING, sentence=NULLABLE),
-        undecided=described({"type": ["integer", "null"]}, "Rules that could not be decided."), page=TEXT, report=TEXT,
+        undecided=annotate({"type": ["integer", "null"]}, "Rules that could not be decided."), page=TEXT,
+        report=TEXT,
     ),
     "Cases": record(
-        total=COUNT, more=described(FLAG, "Whether more than `total` match: a search by words counts no further."),
-        cases=array(refer("Case")), next=described(NULLABLE, "Address of the next page."),
+        total=COUNT, more=annotate(FLAG, "Whether more than `total` match: a search by words counts no further."),
+        cases=array(refer("Case")), next=annotate(NULLABLE, "Address of the next page."),
     ),
     "CaseWithHosts": {
         "allOf": [
             refer("Case"),
             record(
-                hosts=array(refer("Host")), files=described(array(TEXT), "Addresses of the report in every format."),
+                hosts=array(refer("Host")), files=annotate(array(TEXT), "Addresses of the report in every format."),
             ),
         ]
     },
@@ -380,7 +382,7 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
                 "properties": {
                     "uploads": {**array(ID), "minItems": 1, "maxItems": MAX_FILES,
                                 "description": "IDs of complete resumable uploads."},
-                    "case": described(ID, "The files are added to this case, as a new version of it."),
+                    "case": annotate(ID, "The files are added to this case, as a new version of it."),
                 },
             }}),
         },

@@ -79,7 +79,7 @@ class ServerMetrics(Collector):
             "thpdiag_bundles", "Contents that are known, those whose file was removed too.", storage.bundles.total()
         )
         with read_transaction(storage.engine) as connection:
-            reserved, stored = room.taken(connection)
+            reserved, stored = room.used_bytes(connection)
         yield gauge("thpdiag_bundle_bytes", "Bytes of the bundles that are kept.", stored)
         yield gauge("thpdiag_upload_reserved_bytes", "Bytes that uploads under way have reserved.", reserved)
         yield gauge("thpdiag_disk_free_bytes", "Bytes that are free on the disk of the data folder.", room.free())

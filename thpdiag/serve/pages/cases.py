@@ -85,7 +85,7 @@ class CaseContext:
         return sum(file.bundle.size for file in self.files)
 
     @property
-    def removed(self) -> float | None:
+    def removal_time(self) -> float | None:
         """When the first of its files went, if one did: then it cannot be judged again."""
         return min((file.bundle.removed for file in self.files if file.bundle.removed is not None), default=None)
 
@@ -128,7 +128,7 @@ def case_page(request: Request, server: Server) -> Response:
 def _expiry(case: Case, around: CaseContext, terms: Terms) -> str:
     """The days on which the case and its files are deleted."""
     stored = [file.bundle.stored for file in around.files]
-    files = f", its files {format_day(min(stored) + terms.bundles)}" if stored and around.removed is None else ""
+    files = f", its files {format_day(min(stored) + terms.bundles)}" if stored and around.removal_time is None else ""
     return format_day(case.made + terms.cases) + files
 
 

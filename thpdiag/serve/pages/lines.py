@@ -200,7 +200,7 @@ class LinesWindow:
     later: str = ""
 
     @property
-    def here(self) -> list[CitedPlace]:
+    def citations_here(self) -> list[CitedPlace]:
         """What is cited at this line, or of the file as a whole."""
         return [cited for at in (self.line, None) for cited in self.cites.get(at, ())]
 

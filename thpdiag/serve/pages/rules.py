@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from thpdiag.authoring.catalogue import LISTS, ROLES, advised, check_words, for_whom
+from thpdiag.authoring.catalogue import LISTS, ROLES, check_words, for_whom, remedies_of
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import EventCheck, as_list
 from thpdiag.engine.wording import term_meaning
@@ -60,7 +60,7 @@ def rule_page(request: Request, server: Server) -> Response:
         rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=rule_origin(rule), whom=for_whom(rule),
         checks={name: mark_code(check_words(check)) for name, check in rule.checks.items()},
         needs=list(needs_of_rule(rule)),
-        related=related_rules(rule, by_id), remedies=[(name, mark_code(reason)) for name, reason in advised(rule)],
+        related=related_rules(rule, by_id), remedies=[(name, mark_code(reason)) for name, reason in remedies_of(rule)],
         marked=mark_code, cases=server.storage.cases.count(CaseFilter(rule=rule.id)),
     )  # fmt: skip
 

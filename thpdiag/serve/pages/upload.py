@@ -62,7 +62,7 @@ def job_page(request: Request, server: Server) -> Response:
     key, who, storage = request.path_params["id"], request.state.principal, server.storage
     job = storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner)
     if job is None:
-        upload, accepted = storage.uploads.find(key), storage.accepted(key)
+        upload, accepted = storage.uploads.find(key), storage.acceptance_of(key)
         if upload is None or accepted is None or not who.may_touch(upload.owner):
             raise not_found(NO_UPLOAD)
         return RedirectResponse(f"/jobs/{accepted.job}", 303)

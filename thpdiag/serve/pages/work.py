@@ -32,7 +32,7 @@ from starlette.responses import (
 )
 
 from thpdiag.errors import StoreError
-from thpdiag.export.customer import FILE, letter, wanted, with_script
+from thpdiag.export.customer import FILE, letter, missing_questions, with_script
 from thpdiag.model.result import Result
 from thpdiag.redact.document import redact_result
 from thpdiag.redact.names import Names
@@ -97,7 +97,7 @@ def _mark_line(line: Line) -> Markup:
 def can_ask(document: Mapping[str, Any]) -> bool:
     """Whether something that a customer could send would make the verdict surer."""
     try:
-        return bool(wanted(document).hosts)
+        return bool(missing_questions(document).hosts)
     except DOCUMENT_ERRORS:
         return False
 
@@ -106,7 +106,7 @@ def capture_script(request: Request, server: Server) -> Response:
     """The script that records what the verdict lacks, to be saved."""
     case, document = read_case(request, server)
     try:
-        script = wanted(document).script()
+        script = missing_questions(document).script()
     except DOCUMENT_ERRORS:
         script = ""
     if not script:
@@ -118,7 +118,7 @@ def customer_letter(request: Request, server: Server) -> Response:
     """The letter with a new address for this customer, which nobody is told again."""
     case, document = read_case(request, server)
     try:
-        missing = wanted(document)
+        missing = missing_questions(document)
         text, script = letter(missing), missing.script()
     except DOCUMENT_ERRORS:
         missing = None
@@ -224,7 +224,7 @@ def work_of(server: Server, case: Case, who: Principal) -> CaseWork:
     return CaseWork(notes, links, storage.work.assignees() if who.may(Scope.WORK) else [], STATE_WORDS)
 
 
-def _back(case: Case, place: str) -> Response:
+def _redirect_to_case(case: Case, place: str) -> Response:
     return RedirectResponse(f"/cases/{case.id}#{place}", 303)
 
 
@@ -238,7 +238,7 @@ def add_note(request: Request, server: Server) -> Response:
         raise _mistake(case, f"A note has 1 to {MAX_NOTE_CHARS:,} characters.")
     server.storage.work.add_note(case.thread, who.name, who.owner, text.strip())
     server.record_action(request, Action.NOTE, case.id)
-    return _back(case, "notes")
+    return _redirect_to_case(case, "notes")
 
 
 def delete_note(request: Request, server: Server) -> Response:
@@ -247,7 +247,7 @@ def delete_note(request: Request, server: Server) -> Response:
     if not server.storage.work.delete_note(case.thread, request.path_params["note"], owner):
         raise not_found("There is no such note, or it belongs to another user.")
     server.record_action(request, Action.DELETE_NOTE, case.id)
-    return _back(case, "notes")
+    return _redirect_to_case(case, "notes")
 
 
 def set_work(request: Request, server: Server) -> Response:
@@ -261,7 +261,7 @@ def set_work(request: Request, server: Server) -> Response:
         raise _mistake(case, "The ticket is an address that begins with https:// or http://.")
     server.storage.work.set(case.thread, state, assignee, ticket)
     server.record_action(request, Action.WORK, case.id)
-    return _back(case, "work")
+    return _redirect_to_case(case, "work")
 
 
 def is_web_address(text: str) -> bool:
@@ -294,7 +294,7 @@ def end_link(request: Request, server: Server) -> Response:
     if not server.storage.links.end(case.thread, request.path_params["key"]):
         raise not_found("There is no such link. It may have ended already.")
     server.record_action(request, Action.END_SHARE, case.id)
-    return _back(case, "share")
+    return _redirect_to_case(case, "share")
 
 
 def link_page(request: Request, server: Server) -> Response:
@@ -375,7 +375,7 @@ ANALYSES_PATH: Final = "/analyses"
 def analyse_all(request: Request, server: Server) -> Response:
     """Queue all cases that older rules made; those whose files are gone are counted."""
     queued = gone = 0
-    for key in server.storage.cases.outdated(server.analysis):
+    for key in server.storage.cases.outdated_cases(server.analysis):
         try:
             queued += server.storage.analyse_again(key, server.analysis, request.state.principal.owner) is not None
         except StoreError:
@@ -400,7 +400,7 @@ def analysis_list(request: Request, server: Server) -> Response:
     jobs = server.storage.jobs.counts()
     return render_page(
         request, server, "analyses.html", title="Analyses by today's rules", changed=changed, counts=counts,
-        outdated=len(cases.outdated(server.analysis)), waiting=jobs.get("queued", 0) + jobs.get("running", 0),
+        outdated=len(cases.outdated_cases(server.analysis)), waiting=jobs.get("queued", 0) + jobs.get("running", 0),
         analysis=server.analysis, most=MAX_CHANGED,
     )  # fmt: skip
 

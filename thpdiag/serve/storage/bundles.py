@@ -85,7 +85,7 @@ class Room:
         """Bytes that may still be written on the disk."""
         return self._free(self._spool)
 
-    def taken(self, connection: Connection) -> tuple[int, int]:
+    def used_bytes(self, connection: Connection) -> tuple[int, int]:
         """Bytes that uploads have reserved, and bytes of bundles."""
         reserved = connection.scalar(select(func.sum(upload.c.reserved)))
         stored = connection.scalar(select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None)))
@@ -109,7 +109,7 @@ class Room:
     def reserve(self, connection: Connection, owner: str, more: int) -> None:
         """StoreFullError if `more` bytes cannot be promised to this owner; `connection` is one that writes."""
         advisory_lock(connection, _RESERVATION_LOCK)
-        reserved, stored = self.taken(connection)
+        reserved, stored = self.used_bytes(connection)
         quota = self._limits.quota
         if quota is not None and reserved + stored + more > quota:
             raise StoreFullError(f"the quota of {quota} bytes has no room for {more} more; delete cases or prune")

@@ -219,7 +219,7 @@ class Cases:
             return shown, CaseCount(len(shown)) if len(shown) < limit else self.size(question)
         latest = _select_fitting(question).order_by(case.c.number.desc()).limit(MAX_COUNTED + 1)
         numbers = [row.number for row in fetch_rows(self._engine, latest)]
-        return self._of_numbers(numbers[:limit]), _counted(len(numbers))
+        return self._of_numbers(numbers[:limit]), _case_count(len(numbers))
 
     def _of_numbers(self, numbers: Select[tuple[int]] | list[int]) -> list[Case]:
         shown = _select_cases().where(case.c.number.in_(numbers)).order_by(case.c.number.desc())
@@ -234,7 +234,7 @@ class Cases:
         """The size of a list; a search by words is counted up to MAX_COUNTED."""
         if not question.words:
             return CaseCount(self.count(question))
-        return _counted(self.count(question, MAX_COUNTED + 1))
+        return _case_count(self.count(question, MAX_COUNTED + 1))
 
     def counts(self) -> dict[str, int]:
         """How many cases there are by the verdict of the host that leads; empty where none is told."""
@@ -242,7 +242,7 @@ class Cases:
         rows = fetch_rows(self._engine, by_verdict.group_by(host.c.verdict))
         return {verdict or "": int(number) for verdict, number in rows}
 
-    def outdated(self, analysis: Analysis) -> list[str]:
+    def outdated_cases(self, analysis: Analysis) -> list[str]:
         """Ids of cases that were made by another version or other rules, the latest of each; earliest first."""
         other = (case.c.analysis != analysis_key(analysis)) & case.c.superseded.is_(False)
         return fetch_column(self._engine, select(case.c.id).where(other).order_by(case.c.number))
@@ -369,7 +369,7 @@ def _select_fitting(question: CaseFilter) -> Select[tuple[int]]:
     return select(case.c.number).where(*question.conditions())
 
 
-def _counted(number: int) -> CaseCount:
+def _case_count(number: int) -> CaseCount:
     return CaseCount(min(number, MAX_COUNTED), number > MAX_COUNTED)
 
 

@@ -201,7 +201,7 @@ class Storage:
         return found
 
     @contextmanager
-    def served(self, analysis: Analysis) -> Iterator[None]:
+    def own_folder(self, analysis: Analysis) -> Iterator[None]:
         """Be the server of this folder, which there is one of, and take up what the last one left.
 
         Commands beside it (tokens, prune) need no such thing.
@@ -222,7 +222,7 @@ class Storage:
 
     def accept(self, key: str, analysis: Analysis) -> Accepted:
         """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing."""
-        return self.accepted(key) or self.accept_together([key], analysis)
+        return self.acceptance_of(key) or self.accept_together([key], analysis)
 
     def accept_together(self, keys: Sequence[str], analysis: Analysis, case_id: str = "") -> Accepted:
         """Have uploads that have come whole judged as one case, with the files of a case that becomes a new version.
@@ -341,7 +341,7 @@ class Storage:
             elif not self.content.has(sha256):
                 raise GoneError("the file of the upload is gone")
 
-    def accepted(self, key: str) -> Accepted | None:
+    def acceptance_of(self, key: str) -> Accepted | None:
         """What became of an upload; None as long as nothing has."""
         if not is_id(key):
             return None

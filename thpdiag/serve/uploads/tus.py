@@ -170,7 +170,7 @@ async def _progress(request: Request, server: Server, key: str) -> dict[str, str
     headers = {"upload-offset": str(upload.offset)}
     if upload.state in (RECEIVING, HELD):
         headers["upload-expires"] = formatdate(upload.expires, usegmt=True)
-    elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.accepted, key)):
+    elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.acceptance_of, key)):
         headers[JOB_HEADER] = f"{JOBS_PATH}/{accepted.job}"
     return headers
 

@@ -213,7 +213,7 @@ async def put_bundle(request: Request, server: Server) -> Response:
     if query.get("wait") != "1":
         return json_response(answer, 201, headers)
     state = await _wait_for_end(request, server, accepted.job)
-    if state is None or not state.ended:
+    if state is None or not state.has_ended:
         return json_response(answer, 202, headers)
     return await run_in_threadpool(_verdict_response, request, server, answer, headers, state)
 
