@@ -208,6 +208,16 @@ BY_SSH = {
     "a line each": f"$ for h in db1 db2; do ssh $h {READ}; done\n" + "\n".join(LISTED.values()) + "\n",
     "names above": f"$ for h in db{{1..2}}; do echo \"== $h\"; ssh $h '{READ}; grep compact_stall /proc/vmstat'; done\n"
     + "".join(f"== {host}\n{listed}\ncompact_stall 7\n" for host, listed in BOTH),
+    "names of hosts in a file": f"$ while read h; do echo $h; ssh -n $h {READ}; done < hosts\n"
+    + "".join(f"{host}\n{listed}\n" for host, listed in BOTH),
+    "names before": f'$ for h in $(cat hosts); do echo -n "$h: "; ssh $h {READ}; done\n'
+    + "".join(f"{host}: {listed}\n" for host, listed in BOTH),
+    "names by hostname": f"$ for h in db1 db2; do ssh $h 'hostname; {READ}'; done\n"
+    + "".join(f"{host}\n{listed}\n" for host, listed in BOTH),
+    "nodes": "".join(f"$ oc debug node/{host} -- chroot /host {READ}\n{listed}\n" for host, listed in BOTH),
+    "pssh": f"$ parallel-ssh -i -h hosts {READ}\n"
+    + "".join(f"[{n}] 10:15:01 [SUCCESS] {host}\n{listed}\n" for n, (host, listed) in enumerate(BOTH, 1)),
+    "salt": f"$ salt '*' cmd.run '{READ}'\n" + "".join(f"{host}:\n    {listed}\n" for host, listed in BOTH),
     "one host in a loop": f"{ON_DB2}[root@db2 ~]# for i in 1 2; do ssh db1 {READ}; sleep 9; done\n"
     + f"{LISTED['db1']}\n" * 2
     + ON_DB2,
@@ -228,10 +238,13 @@ def test_what_ssh_prints_is_of_the_host_that_it_reached(form: str) -> None:
 def test_what_ssh_prints_of_nobody_knows_which_host_is_not_read() -> None:
     """Two hosts' tables are not one recording; a Problem says what to do. What a variable names is still one host."""
     table = "procs ---memory---\n r  b   swpd   free\n 1  0      0  20068\n" + LISTED["db1"] + "\n"
-    for hosts in ("db1 db2 db3", "$(cat hosts)"):
-        found = list(
-            readings(f"$ for h in {hosts}; do ssh $h {READ}; done\n{table}$ {READ}\n{LISTED['db2']}\n".encode())
-        )
+    loops = (
+        f"for h in db1 db2 db3; do ssh $h {READ}; done",
+        f"for h in $(cat hosts); do ssh $h {READ}; done",
+        f"cat hosts | xargs -I% ssh % {READ}",
+    )
+    for loop in loops:
+        found = list(readings(f"$ {loop}\n{table}$ {READ}\n{LISTED['db2']}\n".encode()))
         assert [r.record.value for r in found if is_enabled(r.record)] == ["never"]
         assert [r.record.kind for r in found if isinstance(r.record, Problem)] == [ProblemKind.UNREADABLE]
     one = readings(f"$ ssh $HOST {READ}\n{LISTED['db1']}\n".encode())

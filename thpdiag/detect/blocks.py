@@ -19,13 +19,9 @@ from typing import TypeVar
 from thpdiag.detect.context import MAIN, TRACED, Context, PartBelow
 from thpdiag.detect.expansion import (
     Part,
-    RemoteCommand,
     first_lines,
-    host_sections,
     parts_of,
-    remote_commands,
     steps_of,
-    without_ssh,
 )
 from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import (
@@ -61,6 +57,7 @@ from thpdiag.detect.named_files import (
     section_of,
     unplaced_setting,
 )
+from thpdiag.detect.remote_commands import RemoteCommand, remote_commands, remote_outputs, without_remote
 from thpdiag.detect.session import (
     acts,
     is_refusal,
@@ -559,36 +556,34 @@ class Detector:
     def _on_other_hosts(
         self, line: TextLine, calls: Sequence[RemoteCommand], user: str, context: Context, ahead: LookaheadLines
     ) -> Iterator[TaggedRecord]:
-        """What ssh runs, host by host. What cannot be told apart is of a host of its own, whose files have no names."""
-        hosts = list(dict.fromkeys(call.host for call in calls))
-        if len(hosts) == 1 and hosts[0]:
-            typed = Prompt(without_ssh(context.command), hosts[0], user=user)
+        """What runs on other hosts, host by host. What cannot be told apart is not read."""
+        command, hosts = context.command, {call.host for call in calls}
+        if len(hosts) == 1 and calls[0].host:
+            typed = Prompt(without_remote(command), calls[0].host, user=user)
             yield from self._command(line, typed, context, ahead, remote=True)
             return
-        below = list(
-            takewhile(lambda one: one.depth == line.depth and not parse_prompt(one.text), ahead.peek(MAX_OUTPUT_LINES))
-        )
-        sections = host_sections(calls, [one.text for one in below]) if all(hosts) else None
-        if sections is None:
-            cite = Citation(context.member, line.number, line.text)
-            for call in calls:
-                context.take_prompt(Prompt(call.command, call.host, user=user), remote=True)
-                yield from _events_of_command(cite, call.command, UNCLEAR if below else "prompt", context)
-            if below:
-                text = (
-                    "the output of several hosts, and no line says which of them printed it; it was not read. Print "
-                    "each host's name before its output"
-                )
-                yield TaggedRecord(Problem(cite, text, ProblemKind.UNREADABLE), "", context.group)
+        below = [*takewhile(lambda one: context.tracing_allows(one.text), ahead.peek(MAX_OUTPUT_LINES))]
+        if outputs := remote_outputs(calls, command, [one.text for one in below]):
+            context.paths.clear()
+            for host, printing, mark, first in outputs:
+                number = below[first].number if first < len(below) else below[-1].number + 1
+                context.parts.append(PartBelow(number, (), printing, "prompt", host))
+                ahead.stops |= {below[mark].number, number}
+            return
+        cite = Citation(context.member, line.number, line.text)
+        for call in calls:
+            context.take_prompt(Prompt(call.command, call.host, user=user), remote=True)
+            yield from _events_of_command(cite, call.command, UNCLEAR if below else "prompt", context)
+        context.take_prompt(Prompt(calls[0].command))
+        if below and not self._take_off_prefix(context, ahead, remote=True):
             context.take_prompt(Prompt(""))
+            text = (
+                "the output of several hosts, and no line says which of them printed it; it was not read. Print "
+                "each host's name before its output"
+            )
+            yield TaggedRecord(Problem(cite, text, ProblemKind.UNREADABLE), "", context.group)
             for _ in below:
                 ahead.take()
-            return
-        context.paths.clear()
-        for call, (mark, first) in zip(calls, sections, strict=True):
-            number = below[0].number + first if first >= len(below) else below[first].number
-            context.parts.append(PartBelow(number, (), call.command, "prompt", call.host))
-            ahead.stops |= {below[mark].number, number}
 
     def _printed_files(self, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """The files that the last command prints, where their contents begin here."""

@@ -42,15 +42,6 @@ _COUNTED = re.compile(r"\(\(\s*(\w+)\s*=\s*(\d{1,4})\s*;\s*\1\s*(<=?)\s*(\d{1,4}
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _TEE = re.compile(r"(?:echo|printf) [^|]*\| (?:sudo (?:-\S+ )*)?tee\b")
 _SHOWN = re.compile(r"(?:sudo )?(?:cat|grep\b.*?|head(?: -\S+)*) \S*transparent_hugepage/\w+")
-_SSH = re.compile(
-    r"(?:sudo\s+)?(?:timeout\s+\S+\s+)?(?:sshpass\s+-[pf]\s*\S+\s+)?ssh\s+"
-    r"(?:-[bcDeFIiJLlmOopQRSWw]\s*\S++\s++|-[46AaCfGgKkMNnqsTtVvXxYy]++\s++){0,20}"
-    r"(?:[\w.-]+@)?(?P<host>[A-Za-z0-9][\w.-]{0,252}|\$\{?\w{1,60}\}?)\s+(?P<command>[^\s-].*)",
-    re.DOTALL,
-)
-_SSH_OF_EACH = re.compile(
-    r"\b(?:for|read)\s+(?P<name>\w{1,60})\b.{1,2000}?\bssh\b[^;|]{0,200}?\$\{?(?P=name)\b", re.DOTALL
-)
 _ENDS = {"do": "done", "{": "}", "(": ")"}
 Tokens = Sequence[tuple[str, str]]
 
@@ -307,61 +298,6 @@ def _echo_lines(words: Sequence[str]) -> list[str]:
     texts = [without_quotes(word) for word in words[1:] if not re.fullmatch(r"-[neE]{1,3}", word)]
     text = " ".join(texts).replace("\\n", "\n").strip("\n")
     return text.replace("%s\n", "").split("\n") if text else []
-
-
-# What runs on other hosts
-
-
-class RemoteCommand(NamedTuple):
-    """What ssh runs on a host; `mark`: the line that is printed before it, if that is known."""
-
-    host: str
-    command: str
-    mark: str = ""
-
-
-def remote_commands(steps: Sequence[Step] | None, command: str) -> list[RemoteCommand]:
-    """What a command line runs by ssh, in turn; several without a name if the hosts depend on what is not known."""
-    if "ssh" not in command:
-        return []
-    if not any(map(_ssh_call, steps or ())):
-        return [RemoteCommand("", "")] * 2 if _SSH_OF_EACH.search(command) else []
-    calls, mark = list[RemoteCommand](), ""
-    for step in steps or ():
-        if call := _ssh_call(step):
-            calls.append(call._replace(mark=mark))
-            mark = ""
-        elif step.line:
-            mark = step.line.strip()
-    return calls if any(call.host for call in calls) else []  # one that a variable names is as good as this one
-
-
-def without_ssh(command: str) -> str:
-    """The command line as its only remote host runs it."""
-    return _SSH.sub(lambda found: ("sh -c " if found["command"][0] in "'\"" else "") + found["command"], command)
-
-
-def _ssh_call(step: Step) -> RemoteCommand | None:
-    found = _SSH.match(step.text)
-    if found is None:
-        return None
-    command = found["command"]
-    if (quote := command[0]) in "'\"" and command.find(quote, 1) > 0:
-        command = command[1 : command.find(quote, 1)]
-    return RemoteCommand("" if "$" in found["host"] else found["host"].split(".")[0], command)
-
-
-def host_sections(calls: Sequence[RemoteCommand], lines: Sequence[str]) -> list[tuple[int, int]] | None:
-    """Of each command the line that announces its output, and its first line; None if that cannot be told."""
-    parts = [Part((), (*(Step(one, line=one) for one in (call.mark,) if one), Step(call.command))) for call in calls]
-    filled = [number for number, line in enumerate(lines) if line.strip()]
-    if all(call.mark for call in calls):
-        starts = first_lines(parts, lines, traced=False)
-        return [(at, at + 1) for at in starts] if starts else None
-    if len(filled) == len(calls):
-        return [(at, at) for at in filled]
-    starts = first_lines(parts, lines, traced=False)
-    return [(at, at) for at in starts] if starts else None
 
 
 # Which lines belong to which part

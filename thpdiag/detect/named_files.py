@@ -72,6 +72,9 @@ _LIST = re.compile(rf"(?<![\w+\[\]])(?:{_WORD} ){{0,5}}\[(?P<word>{_WORD})\](?: 
 _ANSIBLE = re.compile(
     r"(?P<host>[\w.-]{1,255}) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=\d{1,3} >>|=> (?P<json>\{))\s*$"
 )
+_PSSH = re.compile(
+    r"\[\d{1,5}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:[\w.-]{1,60}@)?(?P<host>[A-Za-z0-9][\w.-]{0,252})"
+)
 _HOST_RULER = re.compile(r"-{8,}\s*$")
 _HOST_NAMES = re.compile(r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,254})(?: \(\d{1,5}\))?\s*$")
 _JSON_PATHS = ("path", "file", "filename", "file_path", "name", "source", "src", "dest", "item")
@@ -141,22 +144,24 @@ def section_of(texts: Sequence[str]) -> Section | None:
 
 def may_be_host_heading(text: str) -> bool:
     """A quick look at a line."""
-    return text.startswith("-----") or " | " in text
+    return text.startswith("-----") or " | " in text or "SUCCESS] " in text or "FAILURE] " in text
 
 
 def is_host_heading(text: str, following: str) -> bool:
     """Whether a line can be the first of what names the host of the output below."""
     if not may_be_host_heading(text):
         return False
-    return bool(_ANSIBLE.match(text) or (_HOST_RULER.match(text) and _HOST_NAMES.match(following)))
+    return bool(_ANSIBLE.match(text) or _PSSH.match(text) or (_HOST_RULER.match(text) and _HOST_NAMES.match(following)))
 
 
 def host_heading(texts: Sequence[str]) -> tuple[str, int, str]:
-    """The host, or hosts, that Ansible or clush names above what a command printed there, empty if these lines do not;
-    how many lines that takes, and the begin of JSON.
+    """The host, or hosts, that Ansible, pssh or clush names above what a command printed there, empty if these lines do
+    not; how many lines that takes, and the begin of JSON.
     """
     if found := _ANSIBLE.match(texts[0]):
         return found["host"], 1, found["json"] or ""
+    if found := _PSSH.match(texts[0]):
+        return found["host"], 1, ""
     if len(texts) == 3 and texts[0] == texts[2] and _HOST_RULER.match(texts[0]):
         found = _HOST_NAMES.match(texts[1])
     return (found["host"], 3, "") if found else ("", 0, "")
