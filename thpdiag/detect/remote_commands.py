@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from thpdiag.detect.expansion import Part, Step, first_lines
+from thpdiag.detect.shell import MAX_COMMAND_CHARS
 
 _HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,252}|\$\{?\w{1,60}\}?)"
 _CALLS = (
@@ -35,7 +36,7 @@ _CALLS = (
     ),
 )
 _OF_EACH = re.compile(
-    r"\b(?:for|read)\s+(?:-\w+\s+)?(?P<name>\w{1,60})\b.{1,2000}?\b(?:ssh|oc|kubectl)\b[^;|]{0,200}?\$\{?(?P=name)\b"
+    r"\b(?:for|read)\s+(?:-\w+\s+)?(?P<name>\w{1,60})\b.{1,400}?\b(?:ssh|oc|kubectl)\b[^;|]{0,80}?\$\{?(?P=name)\b"
     r"|\b(?:xargs|parallel)\s.{0,200}?\bssh\s",
     re.DOTALL,
 )
@@ -64,7 +65,7 @@ class RemoteOutput(NamedTuple):
 
 def remote_commands(steps: Sequence[Step] | None, command: str) -> list[RemoteCommand]:
     """What a command line runs on other hosts, in turn; one without a host if these depend on what is not known."""
-    if not any(word in command for word in ("ssh", "debug", "salt")):
+    if len(command) > MAX_COMMAND_CHARS or not any(word in command for word in ("ssh", "debug", "salt")):
         return []
     if salt := _SALT.search(command):
         return [RemoteCommand("", salt["command"])]
