@@ -112,7 +112,7 @@ def test_a_strange_id_is_nobodys(storage: Storage) -> None:
     for key in STRANGE:
         assert storage.uploads.find(key) is None
         assert not storage.uploads.abandon(key)
-        assert storage.accepted(key) is None
+        assert storage.acceptance_of(key) is None
         assert storage.jobs.find(key) is None
         assert storage.cases.find(key) is None
         assert storage.cases.document(key) is None

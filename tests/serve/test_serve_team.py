@@ -225,7 +225,7 @@ def test_a_case_is_analysed_again_by_other_rules(whole: Whole) -> None:
     assert "the verdict was found, " in shown
     assert "no longer a finding: " in shown
     assert "Open the latest" in page(other, key, who[0])
-    assert other.storage.cases.outdated(other.server.analysis) == []
+    assert other.storage.cases.outdated_cases(other.server.analysis) == []
 
 
 def test_all_cases_are_analysed_again(whole: Whole) -> None:
@@ -282,14 +282,14 @@ def test_another_analysis_is_a_version_of_the_case(storage: Storage) -> None:
     """On both databases; whether the verdict changed is found among all cases."""
     key = cased(storage, 1)
     assert storage.analyse_again(key, ANALYSIS, "ci") is None
-    assert storage.cases.outdated(OTHER) == [key]
+    assert storage.cases.outdated_cases(OTHER) == [key]
     assert storage.analyse_again(key, OTHER, "ci") is not None
     claim = storage.jobs.claim()
     assert claim is not None
     new = done(storage, claim, document(2), OTHER)
     pairs = storage.cases.changed_by(OTHER, 10)
     assert [(a.id, b.id) for a, b in pairs] in ([(key, new)], [])
-    assert storage.cases.outdated(OTHER) == []
+    assert storage.cases.outdated_cases(OTHER) == []
     storage.content.remove(claim.job.sha256)
     with pytest.raises(FilesGoneError):
         storage.analyse_again(new, ANALYSIS, "ci")

@@ -165,7 +165,7 @@ def served(
     hands = hands or Hands()
     bounds = StorageLimits(quota, 0)
     storage = Storage.open(folder / "data", database, bounds, hands, free=lambda _: PLENTY)
-    with closing(storage), storage.served(analysis()):
+    with closing(storage), storage.own_folder(analysis()):
         yield made(storage, access(mode, origin, admins), hands, Intake(storage.uploads, limit, pace or Pace()), terms)
 
 
