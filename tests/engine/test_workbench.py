@@ -34,6 +34,16 @@ def test_a_new_rule_lacks_only_what_is_marked(mechanism: str, tmp_path: Path, ru
     assert run("rules", "test", identity, "--rules", tmp_path).code == 0
 
 
+def test_text_with_a_colon_needs_quotes(tmp_path: Path, run: Run) -> None:
+    """YAML makes a mapping of it, and the complaint says what to do."""
+    assert run("rules", "new", "fault-compaction", "--rules", tmp_path).code == 0
+    rule = tmp_path / "fault-compaction.yaml"
+    marked = next(line for line in rule.read_text().splitlines() if "TODO what distinguishes" in line)
+    rule.write_text(rule.read_text().replace(marked, "  - a leak: memory never comes back"))
+    answer = run("rules", "lint", tmp_path)
+    assert "text is wanted here; put text that has a colon and a space in quotes" in answer.out + answer.err
+
+
 def test_every_mechanism_has_a_skeleton(run: Run, tmp_path: Path) -> None:
     """All of them in one folder: their ids do not meet, and nothing but duplicates of the sample checks is said."""
     for mechanism in mechanisms():

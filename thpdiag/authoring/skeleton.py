@@ -76,7 +76,7 @@ def _rule(identity: str, mechanism: Mechanism) -> str:
         parts.append(_cure(mechanism))
     look = look_alikes(mechanism.name) or ("something else",)
     parts.append("false_positives:   # look-alikes, and how to distinguish them")
-    parts += [f"  - TODO what distinguishes {name} from it." for name in look]
+    parts += [f'  - "TODO what distinguishes {name} from it."' for name in look]
     parts.append(
         "references:   # a file of the kernel, a manual page, a URL, project#number, or what was measured where"
     )

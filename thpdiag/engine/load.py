@@ -359,6 +359,8 @@ def _form_complaint(source: RuleSource, error: Any, at: Where, model: type[Any])
         message = f"unknown key '{where[-1]}'{suggestion(str(where[-1]), known)}"
     elif error["type"] == "string_pattern_mismatch" and where == ("id",):
         message = "an id is a prefix in capitals and a number of two digits or more, such as ACME-01"
+    elif error["type"] == "string_type" and isinstance(error["input"], dict):
+        message = "text is wanted here; put text that has a colon and a space in quotes"
     elif error["type"] == "missing":
         message = f"the key '{where[-1]}' is missing"
     elif where and isinstance(where[-1], str) and where[-1] not in message:
