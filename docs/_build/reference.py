@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from importlib.metadata import distribution
 from pathlib import Path
@@ -24,7 +25,8 @@ from thpdiag.cli import COMMANDS, DeferredGroup, cli  # noqa: E402
 from thpdiag.cli.options import SUFFIXES  # noqa: E402
 from thpdiag.engine.load import builtin_rules, load_rules  # noqa: E402
 from thpdiag.errors import EXIT_CODES  # noqa: E402
-from thpdiag.parsers import all_parsers, bulk_parsers  # noqa: E402
+from thpdiag.knowledge.vocabulary import term  # noqa: E402
+from thpdiag.parsers import all_parsers, bulk_parsers, parsers_of_names  # noqa: E402
 from thpdiag.report import FORMATS  # noqa: E402
 
 SCHEMAS = ("result", "explain", "comparison", "fleet", "profile")
@@ -91,15 +93,64 @@ def escaped(text: str) -> str:
     return re.sub(r"([<>*_\[\]])", r"\\\1", text)
 
 
+FIXTURES = ROOT / "fixtures" / "readers"
+NAMED_RULES = 5  # of a format; the others are counted
+OTHER_USE = {
+    "elf_symbols": "names of functions in recordings of perf", "kallsyms": "names of functions in recordings of perf",
+    "memory_stat": "named, since it is of a part of the system", "thpdiag_report": "named, since no conclusion is evidence",
+}  # fmt: skip
+RULES_OF_RECORDS = {"Profile": ("profile",), "Event": ("kernel_log", "task_stack")}
+
+
 def formats() -> str:
-    """Every input format with its parser's file."""
+    """Every input format: its parser, how its fixtures were made, their records, and the rules that ask for them."""
     parsers = {parser.name: parser for parser in (*bulk_parsers(), *all_parsers())}
-    rows = [(f"`{n}`", p.title, f"`{p.read.__module__.replace('.', '/')}.py`") for n, p in sorted(parsers.items())]
+    names: dict[str, set[str]] = defaultdict(set)
+    for name, sources in parsers_of_names().items():
+        for source in sources:
+            names[source].add(name)
+    needs = {
+        rule.id: {
+            known.name if (known := term(need)) else need for check in rule.checks.values() for need in check.needs
+        }
+        for rule in load_rules([builtin_rules()])
+    }
+    rows = []
+    for name, parser in sorted(parsers.items()):
+        counts = record_counts(name)
+        asked = {*names[name], *(word for kind in counts for word in RULES_OF_RECORDS.get(kind, ()))}
+        decided = sorted(rule for rule, wanted in needs.items() if wanted & asked)
+        more = f" and {len(decided) - NAMED_RULES} more" if len(decided) > NAMED_RULES else ""
+        rows.append((
+            f"`{name}`", parser.title, f"`{parser.read.__module__.replace('.', '/')}.py`",
+            f"{how_made(name)}: `fixtures/readers/{name}`",
+            ", ".join(f"{n:,} {kind}" for kind, n in sorted(counts.items())),
+            ", ".join(decided[:NAMED_RULES]) + more or ", ".join(f"`{known}`" for known in sorted(names[name])[:NAMED_RULES]) or OTHER_USE[name],
+        ))  # fmt: skip
     text = (
         "Folders, single files, standard input, tar (plain, gzip, bzip2, xz, zstd), zip, and archives inside archives, read in one pass "
         "without unpacking to disk. Formats are recognized by content, also in the middle of a mail or a terminal session."
     )
-    return f"# Input formats\n\n{text}\n\n{table(('Parser', 'Format', 'Source'), rows)}\n"
+    head = ("Parser", "Format", "Source", "Fixtures", "Records in them", "Rules that ask for them, or facts for all")
+    return f"# Input formats\n\n{text}\n\n{table(head, rows)}\n"
+
+
+def record_counts(name: str) -> Counter[str]:
+    """How many records of each kind the fixtures of a parser give."""
+    total: Counter[str] = Counter()
+    for golden in (FIXTURES / name).glob("*.golden.json"):
+        total.update({kind: n for kind, n in json.loads(golden.read_bytes())["counts"].items() if kind != "Problem"})
+    return total
+
+
+def how_made(name: str) -> str:
+    """Whether the fixtures of a parser were recorded or reconstructed, as their ORIGIN.md says."""
+    origin = (FIXTURES / name / "ORIGIN.md").read_text().casefold()
+    words = [word for word in ("recorded", "reconstructed") if word in origin]
+    by_hand = any(word in origin for word in ("by hand", "invented", "written after", "made after"))
+    if by_hand and "reconstructed" not in words:
+        words.append("reconstructed")
+    return " and ".join(words) or "recorded"
 
 
 def reports() -> str:

@@ -302,7 +302,7 @@ def read_systemd_analyze(source: Source, lines: Lines, odd: ParseErrors) -> Iter
             used, labels = True, (("job", what), ("kind", "real"))
             yield Fact("work.seconds", seconds, source.cite(number, line), labels, source.time)
     if chain[0] and not used:
-        text = "the order in which units waited for each other (critical-chain): it says nothing of memory, and is not used"
+        text = "the order in which units waited for each other (critical-chain) says nothing of memory: not used"
         yield Problem(source.cite(*chain), text, reader="systemd_analyze")
 
 
