@@ -110,6 +110,20 @@ def test_what_was_lost_by_more_evidence_is_not_again(bundle: str, members: list[
     check(CAPTURES / bundle / "bundle", read_input([CAPTURES / bundle / "bundle"], STRICT), members)
 
 
+@pytest.mark.parametrize(
+    "fixture",
+    ["systemd_analyze/time", "work_figures/stress-ng-yaml", "waagent/agent", "mongodb_log/slow-8.0", "below/cgroup"],
+)
+def test_a_file_of_another_tool_makes_nothing_undecided(fixture: str, tmp_path: Path) -> None:
+    """What says nothing of the time that a capture shows leaves what it decides."""
+    bundle = CAPTURES / "storm-always" / "bundle"
+    shutil.copytree(bundle, tmp_path / "more")
+    shutil.copytree(ROOT / "fixtures/readers" / fixture, tmp_path / "more" / "ticket")
+    before, now = (analyze([folder], rules(), STRICT) for folder in (bundle, tmp_path / "more"))
+    cases = [{one["id"]: one["outcome"] for one in case["rules"]} for case in (before, now)]
+    assert {rule for rule, outcome in cases[0].items() if outcome != "unknown" == cases[1][rule]} == set()
+
+
 def test_an_advice_that_depends_on_the_version_is_open_without_it(tmp_path: Path) -> None:
     """Whether huge pages are off where they are wanted: MongoDB wants them from version 8 on."""
     fixture = ROOT / "fixtures/acceptance/mongodb-8-with-never/bundle"

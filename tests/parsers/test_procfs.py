@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from parse_bytes import readings
 from thpdiag.model import Clock, Fact, Moment, Problem, Record, Sample
 from thpdiag.model.parser import Parser, Source
 from thpdiag.parsers import all_parsers
@@ -346,3 +347,13 @@ def test_the_group_of_a_process_is_that_of_who_starts_services(lines: tuple[str,
         assert [(r.name, r.value, r.label("pid")) for r in found if isinstance(r, Fact)] == [
             ("process.cgroup", group, "742")
         ]
+
+
+def test_counters_of_cpu_stat_are_not_those_of_the_system() -> None:
+    """A control group's nr_throttled begins as counters of /proc/vmstat do; nr_throttled_written is one of them."""
+    stat = b"nr_periods 120\nnr_throttled 102\nthrottled_usec 8123344\nnr_bursts 0\n"
+    assert readings(stat) == []
+    (sample,) = [
+        r.record for r in readings(b"nr_free_pages 900\nnr_throttled_written 7\n") if isinstance(r.record, Sample)
+    ]
+    assert set(sample.values) == {"node_vmstat_nr_throttled_written", "node_vmstat_nr_free_pages"}

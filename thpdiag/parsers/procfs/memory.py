@@ -139,6 +139,7 @@ MEMINFO = Parser(
 
 
 _VMSTAT_NAME = (
+    r"(?!nr_(?:periods|throttled|bursts)\s)"  # of a control group's cpu.stat
     r"(?:nr_|numa_|workingset_|pgpg|pswp|pgalloc_|allocstall|pgskip_|pgfree|pg(?:de)?activate|pglazyfree|pg(?:maj|pte_maj)?fault|"
     r"pgre|pgsteal|pgscan|pginode|pgrotated|pgmigrate|pgdemote_|pgpromote_|slabs_|kswapd_|pageoutrun|drop_|oom_kill|compact_|"
     r"htlb_|cma_|unevictable_|thp_|balloon_|swap_ra|swpin_|swpout_|ksm_|cow_|zswp|direct_map_|vma_lock_|zone_reclaim|vmscan_|"
