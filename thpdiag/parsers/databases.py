@@ -273,7 +273,8 @@ def read_mongodb_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator
         elif _SLOW in text:
             lasted = _stalled_ms(text)
             slow, stalled = slow + 1, stalled + (lasted is not None)
-            worst = max(worst, (lasted or 0, number, text, found["time"]), key=lambda one: (one[0], not worst[1]))
+            if slow == 1 or (lasted or 0) > worst[0]:
+                worst = (lasted or 0, number, text, found["time"])
     if slow:
         cite, time = source.cite(worst[1], worst[2]), parse_timestamp(worst[3])
         yield Fact("mongodb.stalled_operations", stalled, cite, (("slow", str(slow)),), time)
