@@ -6,13 +6,15 @@ import base64
 import io
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from analyze_bytes import STDIN, STRICT, document
 from named_layouts import BLOCKS, LINES, Files, Layout
 from parse_bytes import faults, line_count, readings
+from thpdiag.detect import blocks
+from thpdiag.detect.named_files import JsonFile, files_in_json
 from thpdiag.host.cases import host_cases
 from thpdiag.host.reading import read_input
 from thpdiag.model import Fact, Problem, ProblemKind, Record, Sample, Series
@@ -296,3 +298,18 @@ def test_cut_and_damaged(layout: tuple[str, Layout]) -> None:
         found = [reading.record for reading in readings(bytes(damaged))]
         assert not list(faults(found, line_count(bytes(damaged))))
         assert {r.value for r in found if is_enabled(r) and isinstance(r, Fact)} <= {"madvise", "never"}
+
+
+def test_a_document_without_files_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts have none either: a result of thpdiag in a mail does not cost as much as it has braces."""
+    decoded = list[int]()
+
+    def count(texts: Sequence[str]) -> tuple[int, list[JsonFile]]:
+        decoded.append(len(texts))
+        return files_in_json(texts)
+
+    monkeypatch.setattr(blocks, "files_in_json", count)
+    parts = [{"path": f"/proc/{number}/stat", "at": {"line": number}} for number in range(200)]
+    document = json.dumps({"cited": parts}, indent=1).replace("\n", "\n> ")
+    readings(f"> {document}\n\n{KERNEL}".encode())
+    assert len([lines for lines in decoded if lines > 1]) == 1

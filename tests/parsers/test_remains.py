@@ -92,3 +92,41 @@ def test_figures_in_no_known_format(tmp_path: Path, rows: int, named: list[int])
         tmp_path, [words, "", *(f"shard-{at} rebuilt {at} of 80 in {at / 3:.2f} s; ok" for at in range(rows))]
     )
     assert [line for line, text in found if "in no known format" in text] == named
+
+
+DAMAGED = ("\x00\x01", "")  # of a name in the header
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
+@pytest.mark.parametrize("form", ["alx", "elfL", "columns"])
+def test_few_rows_below_a_line_of_names(tmp_path: Path, form: str, damaged: str) -> None:
+    """A header that no parser knows any more says that they are rows, even of few processes."""
+    (file,) = (FIXTURES / "readers/ps" / form).iterdir()
+    lines = lines_of(file)[:5]
+    lines[0] = lines[0].replace("PID", damaged)
+    assert remains(tmp_path, [*lines, "", *lines_of(STORY)]) == [(2, sentence(len(lines) - 1))]
+
+
+@pytest.mark.parametrize(("tool", "rows"), [("compactsnoop", 9), ("compactsnoop", 10), ("drsnoop", 12)])
+def test_rows_with_words_between_their_numbers(tmp_path: Path, tool: str, rows: int) -> None:
+    """A trace without its header: the same words of each line are numbers; nine such lines may be anything."""
+    row = {"compactsnoop": "java {0} 0 ZONE_NORMAL 9 ASYNC 1.{0} success", "drsnoop": "{0}.25 java 17491 0.24 50"}[tool]
+    trace = [row.format(at) for at in range(rows)]
+    found = remains(tmp_path, [*trace, "", *lines_of(STORY)])
+    assert found == ([(1, sentence(rows))] if rows >= 10 else [])
+
+
+def test_messages_with_numbers_are_no_table(tmp_path: Path) -> None:
+    """Most of their words are none, and of files that ls lists neither."""
+    lines = [f"Nov 29 12:00:{at:02} web app[71]: took {at} ms for {at} rows of 3" for at in range(20)]
+    files = [f"-rw-r--r-- 1 root root {at} Nov 29 12:00 file{at}" for at in range(20)]
+    assert remains(tmp_path, [*lines, "", *files, "", *lines_of(STORY)]) == []
+
+
+def test_stacks_without_their_head(tmp_path: Path) -> None:
+    """`profile` of bcc whose first line was damaged: its stacks and counts are of nobody knows what."""
+    lines = lines_of(FIXTURES / "readers/bcc/profile/out.txt")
+    head = next(at for at, line in enumerate(lines) if line.startswith("Sampling at"))
+    lines[head] = lines[head].replace("99 Hertz", "\x01\x00")
+    ((_, text),) = remains(tmp_path, [*lines_of(STORY), *lines[head:]])
+    assert int(text.split()[0]) > 100

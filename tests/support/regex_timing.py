@@ -37,7 +37,7 @@ PATHS, NAMES, WRITTEN = (
     2000,
 )  # of members (`Limits.name`); in a result; by an author of rules, a user, an admin
 LENGTHS = {
-    "detect.labels": 80, "detect.timestamps": 120, "parsers.perf.frames": 2000, "parsers.kernel_symbols": PATHS,
+    "detect.labels": 80, "detect.timestamps": 120, "parsers.kernel_symbols": PATHS,
     "parsers.host.boot": PATHS, "bundle": PATHS, "compare": NAMES, "diagnosis": NAMES, "redact": NAMES, "report": NAMES,
     "engine": WRITTEN, "authoring": WRITTEN, "cli": WRITTEN, "serve": WRITTEN,
 }  # fmt: skip

@@ -353,7 +353,7 @@ class Detector:
         if not count and line.text.rstrip()[-1:] in "{[,":
             lines = [one.text for one in ahead.peek(MAX_JSON_LINES)]
             count, files = files_in_json(lines)
-            context.json_from = line.number + (0 if count else len(lines))
+            context.json_from = line.number + (0 if files else count or len(lines))  # its parts have none either
         if not files:
             return None
         for _ in range(count):

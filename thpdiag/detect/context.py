@@ -27,9 +27,15 @@ _ROW_OF_NUMBERS = re.compile(
 )
 _NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # as words: not those of times and versions
 MIN_ROWS = 5
+MIN_ROWS_BELOW_HEADER = 2  # a row of names above them says what they are, though no parser knows it
 MANY = 8  # numbers of a row of a table, whatever words stand between them
+MIN_ALIKE, MIN_COLUMNS = 10, 3  # lines of which the same words are numbers, at least half of all
+_COLUMN_NAME, MIN_NAMES = re.compile(r"[A-Z%][A-Z0-9%_/().-]*"), 4  # of a header: at least half of its words
+_NUMBER_WORD = re.compile(r"[-+]?\d[\d.,]*%?")
+MAX_FRAME_GAP = 6  # lines from one frame to the next: a count, names without an underscore
 MIN_FIGURES, FIGURES = 10, 3  # lines of a text that is none of sentences, and numbers in each of them
 MAX_CHARS = 200  # of a line that are looked at
+_FRAME = re.compile(r"\s*[A-Za-z_][\w.]{2,200}(?:\+0x[0-9a-f]{1,16})?\s*$")  # of a call stack: a function alone
 _INDENTED = " \t|-+"  # what lines of call graphs begin with
 
 
@@ -37,14 +43,21 @@ _INDENTED = " \t|-+"  # what lines of call graphs begin with
 class Remains:
     """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
 
-    `rows` are those of the last table so far, `graph` the indented lines that would have belonged to the block before;
-    few are not counted. `above` are the latest lines that no parser knows.
+    `rows` are those of the last table so far, `alike` the lines with numbers in the same columns, whatever stands
+    between them, `graph` the indented lines that would have belonged to the block before; few are not counted, of rows
+    below a line of column names more than one. `above` are the latest lines that no parser knows.
     """
 
     lines: int = 0
     first: int = 0
     rows: int = 0
     row: int = 0  # the line of the last one
+    header: int = 0  # the line of the last column names
+    alike: int = 0
+    alike_since: int = 0
+    columns: frozenset[int] = frozenset()  # of numbers in all of them
+    stacks: list[tuple[int, int]] = field(default_factory=list)  # first line and frames of what may be call stacks
+    frame: int = 0  # the line of the last one
     parser: Parser | None = None  # of the block before
     graph: int = 0
     since: int = 0  # the line of the first row, or of the graph
@@ -64,18 +77,45 @@ class Remains:
             self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
             self.since = line.number if self.rows == 1 else self.since
             self.row = line.number
-            self._count(self.rows, MIN_ROWS)
+            self._count(self.rows, self._least(self.since, MIN_ROWS), self.since)
+            self.alike = 0
+        elif self._is_alike(line):
+            self._count(self.alike, self._least(self.alike_since, MIN_ALIKE), self.alike_since)
         else:
             self.graph = self.graph + 1 if self.parser and self._is_of(self.parser, line) else 0
             self.since = line.number if self.graph == 1 else self.since
-            self._count(self.graph, 2 * MIN_ROWS)
+            self._count(self.graph, 2 * MIN_ROWS, self.since)
+            if not self.graph and "_" in line.text and _FRAME.match(line.text):  # other lists of words rarely have one
+                if not self.stacks or line.number > self.frame + MAX_FRAME_GAP:
+                    self.stacks.append((line.number, 0))
+                self.stacks[-1] = (self.stacks[-1][0], self.stacks[-1][1] + 1)
+                self.frame = line.number
+
+    def _least(self, first: int, rows: int) -> int:
+        """How many rows are a table: fewer if a line of names above the first says what they are."""
+        return MIN_ROWS_BELOW_HEADER if 0 < self.header == first - 1 else rows
+
+    def _is_alike(self, line: TextLine) -> bool:
+        """Whether a line has numbers in the columns of the lines above, or is the first one of a table."""
+        words = line.text[:MAX_CHARS].split()
+        here = frozenset(at for at, word in enumerate(words) if _NUMBER_WORD.fullmatch(word))
+        names = sum(_COLUMN_NAME.fullmatch(word) is not None for word in words)
+        if names >= max(MIN_NAMES, len(words) / 2):
+            self.header = line.number
+        least = max(MIN_COLUMNS, len(words) / 2)
+        if self.alike and self.unknown > 1 and len(common := self.columns & here) >= least:
+            self.alike, self.columns = self.alike + 1, common
+        else:
+            self.alike, self.columns, self.alike_since = 1, here, line.number
+        return len(self.columns) >= least
 
     def begin_block(self, parser: Parser, first: TextLine) -> None:
         """A block begins: indented lines right above it may be the end of one of its kind."""
         is_full = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
         if is_full and not self.graph and all(self._is_of(parser, line) for line in self.above):
             self.since = self.above[-1].number - self.unknown + 1
-            self._count(self.unknown, self.unknown)
+            self._count(self.unknown, self.unknown, self.since)
+            self.stacks = [stack for stack in self.stacks if stack[0] < self.since]
         self.parser, self.graph = parser, 0
         self.above.clear()
 
@@ -83,13 +123,15 @@ class Remains:
     def _is_of(parser: Parser, line: TextLine) -> bool:
         return line.text[0] in _INDENTED and bool(parser.continues(line.text))
 
-    def _count(self, lines: int, least: int) -> None:
+    def _count(self, lines: int, least: int, since: int) -> None:
         if lines >= least:
-            self.first = self.first or self.since
+            self.first = self.first or since
             self.lines += lines if lines == least else 1
 
     def problem(self, member: str) -> Problem | None:
         """What was not read, if that is more than a few lines."""
+        for since, frames in self.stacks:
+            self._count(frames, frames if frames >= 2 * MIN_ROWS else frames + 1, since)
         if self.lines:
             text = f"{self.lines} lines belong to tables or call graphs whose beginning is missing or unknown; not read"
             return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)

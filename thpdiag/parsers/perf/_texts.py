@@ -34,8 +34,8 @@ _CPP = re.compile(
 )
 _JIT = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
 _PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
-_PLACE = re.compile(  # what `-g address`, `-g srcline` and `--branch-history` print behind a name
-    r"(?:\s\+\d{1,9}|\s[^\s:()]{1,200}\.\w{1,4}:\d{1,9}|\s\((?:cycles|predicted|abort|iter|avg_cycles)\b[^()]{0,80}\))+$"
+_PLACE = re.compile(  # what `-g address`, `-g srcline` and `--branch-history` print behind a name, the last of several
+    r"(?:\s\+\d{1,9}|\s[^\s:()]{1,200}\.\w{1,4}:\d{1,9}|\s\((?:cycles|predicted|abort|iter|avg_cycles)\b[^()]{0,80}\))$"
 )
 MAX_NAME_CHARS = 2000
 
@@ -54,7 +54,11 @@ def kernel_letter(letter: str) -> bool | None:
 
 def plain_name(text: str) -> str:
     """A line of a call graph without the place in the function: `compute churn.c:28`, `compact_zone +213`."""
-    return text if len(text) > MAX_NAME_CHARS or _JIT.match(text) else _PLACE.sub("", text)
+    if len(text) > MAX_NAME_CHARS or _JIT.match(text):
+        return text
+    while (shorter := _PLACE.sub("", text)) != text:
+        text = shorter
+    return text
 
 
 def symbol_like(text: str) -> bool:
