@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -113,7 +114,8 @@ def agent(folder: Path) -> Agent:
         else:
             done.answers[line] = result.structured_content
 
-    anyio.run(session)
+    with ThreadPoolExecutor(1) as pool:  # in this thread a browser's loop may count as running
+        pool.submit(anyio.run, session).result()
     return done
 
 

@@ -272,7 +272,7 @@ def test_what_arrived_is_taken_up(opened: Opened) -> None:
     second = opened()
     second.take_up(ANALYSIS)
 
-    assert {made.sha256 for key in (before, after) if (made := second.accepted(key))} == {digest(1), digest(2)}
+    assert {made.sha256 for key in (before, after) if (made := second.acceptance_of(key))} == {digest(1), digest(2)}
     assert second.jobs.counts() == {"queued": 2}
     assert [second.content.path(digest(n)).read_bytes() for n in (1, 2)] == [content(1), content(2)]
 
