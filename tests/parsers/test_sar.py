@@ -178,6 +178,17 @@ def test_rows_that_do_not_add_up_are_said() -> None:
     assert len(samples(found)) == 3
 
 
+def test_rows_below_a_damaged_header_are_named() -> None:
+    """A column is no number: that table is none of those that are left out, and its rows are missing."""
+    header = f"10:00:01{CPU}".replace("%steal", "9999-99-99T99:99:99Z")
+    text = BANNER.format(date="2026-05-06") + header + "".join(f"10:00:0{second}{ROW}" for second in range(2, 6))
+    for found in (by_lines(PARSER, text.encode()), list(in_bulk(BULK_PARSER, text.encode()))):
+        assert not samples(found)
+        assert [(p.text, p.count) for p in problems(found)] == [("a row without its header", 4)]
+    whole = text.replace("9999-99-99T99:99:99Z", "%steal")
+    assert len(samples(by_lines(PARSER, whole.encode()))) == 4
+
+
 def test_whole_files_are_read_in_bulk() -> None:
     """A long file that begins as sar's; not a mail, a short one, or a session that goes on with other things."""
     long = (FIXTURES / "everything" / "sar.txt").read_bytes() * 3

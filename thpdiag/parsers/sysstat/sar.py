@@ -264,7 +264,9 @@ class SarText:
         """Begins a report or goes on with one."""
         columns = tuple(Times().header(text).split())
         self.times = self._all.setdefault(columns, Times(self.date, source=self.source))
-        self.table, self.lost = table_of(columns, self.machine), False
+        self.table = table_of(columns, self.machine)
+        # No column is a number: this header is damaged, and not one of the tables that are left out.
+        self.lost = self.table is None and any(name[0].isdigit() for name in columns)
         yield from self.end()
         self.times.header(text)
         if self.times.is_without_day and len(self._all) == 1:
@@ -343,6 +345,8 @@ class _Blocks:
             yield from self.text.header(number, line)
             if self.text.table is not None and body:
                 yield from self._rows(self.text.table, number + 1, head, body)
+            elif self.text.lost and body:
+                yield from self._lines(_number_lines(number + 1, body))
             if banner:
                 yield from self._lines(_number_lines(number + 2 + body.count(b"\n"), _NEXT[1:] + banner))
             return
