@@ -33,6 +33,7 @@ NOT_RECORDED = {
     "package.version",
     "app.thp_warning",
     "claim.repeated",
+    "mongodb.stalled_operations",
     "java.memory",  # what programs say of themselves
     "java.option",
     "java.threads",
