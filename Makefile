@@ -1,7 +1,7 @@
 # On a fresh machine with python3, python3-venv and make, without root:
 #
 #   make demo      installs thpdiag into .venv and diagnoses the first story
-#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 10 minutes on 2 cores)
+#   make test      installs what the tests need, checks the code and the rules, runs all tests (about 16 minutes on 2 cores)
 #   make proof     the tests again with the full counts of fault points and mutants (long), and what commands answer with
 #                  the lowest versions of all dependencies, on each Python: make proof PYTHONS='python3.11 python3.13'
 #   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
