@@ -623,6 +623,7 @@ KINDS: dict[str, tuple[str, Judge]] = {
 }  # fmt: skip
 NO_FIGURES = (  # or such as another test counts again
     r"the recording shows callers|no such process among those listed|not among the processes listed.*",
+    r"the same holds for .+|\S+ sets \S+, the running kernel has \S+",
     r"a kernel of the family whose .*|thp\.\S+ (?:of \S+ \S+ )?is .*|sysctl\.\S+ is .*|.+ runs here",
     r"what .+ (?:advise|says|writes?) .*|an application's own warning .*|somebody (?:writes|wrote) .*|the write of .*",
     r"a kernel setting was written.*|a write to vm\.compact_memory.*|the caches were dropped.*|an operator did .*",

@@ -195,6 +195,7 @@ FIRES: Mapping[str, tuple[str, ...]] = {
     "stories/hadoop-centos62-flat-only": ("el6-two-words-only",),
     "stories/mero-centos7": ("el7-sync-compaction-in-faults",),
     "stories/sles11-raw-spin-lock": ("sles11-fault-compaction-convoy",),
+    "collectors/supportconfig/nts_erp5_261127_1806": ("sles11-fault-compaction-convoy",),
     "stories/sudo-echo": EL6_ALWAYS[1:],  # defrag is not in the input
     "stories/tuned-overrides-boot-line": ("tuned-overrides-boot-line",),
     "stories/winbindd-after-the-fix": ("el6-two-words-only",),
@@ -211,7 +212,7 @@ FIRES: Mapping[str, tuple[str, ...]] = {
     "acceptance/tomcat-after-a-month": (EL6_ALWAYS[0], *EL6_ALWAYS[2:]),  # of 6.3
     "comparisons/hadoop-centos62/before": ("el6-two-words-only",),
     "comparisons/hadoop-centos62/after": ("el6-two-words-only",),
-}  # of captures, of what was recorded in guests of the lab and with `reproduce`, and of supportconfigs: none
+}  # of captures, of what was recorded in guests of the lab and with `reproduce`, and of other supportconfigs: none
 
 
 def hosts() -> dict[str, Path]:

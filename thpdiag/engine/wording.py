@@ -88,7 +88,7 @@ def kernel_names(name: str) -> tuple[str, ...]:
 
 def term_meaning(name: str) -> str:
     """What the vocabulary says of a name, without what only rules need to know."""
-    known = term(name)
+    known = term(name) or term(name.removesuffix(":rate"))
     return _ASIDE.sub("", known.means) if known else name
 
 
@@ -111,7 +111,7 @@ def fact_name(name: str) -> str:
 
 
 def _is_setting(name: str) -> bool:
-    known = term(name)
+    known = term(name) or term(name.removesuffix(":rate"))
     return name.startswith(("thp.", "sysctl.")) and known is not None and known.kind == "setting"
 
 
