@@ -304,7 +304,7 @@ PASTES_UNMENDED = {"start_up_state/ls-rc-local", "perf_script/only_names", "atop
 # Rows that happen to have as many cells once they are cut, screens of perf top that lost their first lines.
 CUTS_UNMENDED = {
     "atop_parseable/recording", "atop_parseable/underscores", "perf_report/overhead_field", "perf_script/tracepoint",
-    "perf_top/by_task", "thp_sysfs/kernel-6.18-grep", "below/cgroup_csv",
+    "perf_top/by_task", "thp_sysfs/kernel-6.18-grep",
 }  # fmt: skip
 
 

@@ -23,6 +23,8 @@ MIN_WIDTH, MIN_MARKED, MIN_CUT = 40, 2, 3  # columns; lines that end at the same
 RIGHT_EDGE, TABLE_GAPS = 30, 2  # columns at the right, and of how many of them are blanks in a table
 MARK = "..."
 _LAST_WORD = re.compile(r"(?<=\S)\s*(?!\.{4})\S+$")  # not of rulers
+_LAST_CELL = re.compile(r"(?<=,)[^,]*$")
+_CELLS = re.compile(r"[^\s,\"{]+,(?:[^,\"{]+,){3}")  # blanks are parts of them: 30.2 is not 30.2 GB
 _GRAPH = re.compile(r" {12}[ |-]")  # its lines keep their places, and the marks at their ends
 _PERF_ROW = re.compile(r"\s*\d{1,3}\.\d\d%\s.*\s\[[k.guH]\]\s")
 
@@ -63,7 +65,8 @@ def _without_cut_words(lines: Sequence[TextLine]) -> Iterator[TextLine]:
     )
     for line in lines:
         is_whole = not is_cut or len(line.text) < width or _GRAPH.match(line.text)
-        yield line if is_whole else line._replace(text=_LAST_WORD.sub("", line.text))
+        last = _LAST_CELL if " " in line.text and _CELLS.match(line.text) else _LAST_WORD
+        yield line if is_whole else line._replace(text=last.sub("", line.text))
 
 
 def _are_marked(lines: Sequence[str]) -> bool:
