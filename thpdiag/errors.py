@@ -61,26 +61,32 @@ class RuleError(ThpdiagError):
     exit_code = 4
 
 
-class StoreError(ThpdiagError):
+class StorageError(ThpdiagError):
+    """Results, or the data of a server, cannot be read or written."""
+
+
+class StoreError(StorageError):
     """The results of a batch cannot be read or written: damaged, of a later version, or no store at all."""
 
     exit_code = 3
 
 
-class StoreBusyError(ThpdiagError):
+class StoreBusyError(StorageError):
     """Another run writes to the same output folder."""
 
     exit_code = 2
 
 
-class StoreFullError(ThpdiagError):
+class StoreFullError(StorageError):
     """No room for results; what was stored before is whole."""
 
     exit_code = 6
 
 
-class StoreUnwritableError(StoreFullError):
+class StoreUnwritableError(StorageError):
     """Nothing can be written, though not for want of room: the disk became read-only, say."""
+
+    exit_code = 6
 
 
 class ClusterError(ThpdiagError):

@@ -60,6 +60,8 @@ def separate(document: Any) -> tuple[Any, dict[str, str]]:
 
 
 def _values(value: Any, path: tuple[str, ...], words: dict[str, str]) -> Any:
+    if value is None or isinstance(value, int | float):
+        return value
     match value:
         case str() if is_sentence(path, value):
             words[".".join(path)] = value
@@ -109,7 +111,9 @@ def _numbers(value: Any, *, deep: bool = False) -> Iterator[float | None]:
 
 def is_sentence(path: tuple[str, ...], value: str) -> bool:
     """Whether what stands there is a sentence of ours, by its key or by that of the list that it stands in."""
-    key = next((key for key in reversed(path) if not key.isdecimal()), "")
+    key = path[-1] if path else ""
+    if key.isdecimal():
+        key = next((key for key in reversed(path) if not key.isdecimal()), "")
     if key == "value":  # of evidence that is no number and no word
         return "evidence" in path and value.count(" ") > MAX_SPACES
     return key in SENTENCES or any(above in path for above in SENTENCES_BELOW.get(key, ()))

@@ -107,6 +107,14 @@ def test_few_rows_below_a_line_of_names(tmp_path: Path, form: str, damaged: str)
     assert remains(tmp_path, [*lines, "", *lines_of(STORY)]) == [(2, sentence(len(lines) - 1))]
 
 
+@pytest.mark.parametrize("names", ["1.5.2     CPU    %usr   %nice    %sys %iowait", "rrqm/s  wrqm/s  \x00 r/s w/s rkB"])
+def test_few_rows_below_names_of_sysstat(tmp_path: Path, names: str) -> None:
+    """A share or a rate is a column's name also where its letters are small."""
+    rows = [f"10:54:3{at}     all   57.50   26.50   1{at}.00    0.00" for at in range(3)]
+    assert remains(tmp_path, [names, *rows, "", *lines_of(STORY)]) == [(2, sentence(3))]
+    assert remains(tmp_path, ["of what they took:", *rows, "", *lines_of(STORY)]) == []
+
+
 @pytest.mark.parametrize(("tool", "rows"), [("compactsnoop", 9), ("compactsnoop", 10), ("drsnoop", 12)])
 def test_rows_with_words_between_their_numbers(tmp_path: Path, tool: str, rows: int) -> None:
     """A trace without its header: the same words of each line are numbers; nine such lines may be anything."""

@@ -13,8 +13,9 @@ diagnosed too (of a binary format one of a thousand: the others go through its p
   ended otherwise;
 - `traceback`: an exception, or a command that exits with 70; `bug`: a Problem that says that thpdiag made a mistake;
 - `silent`: of the records of the undamaged fixture, by the share of its lines that is left, more than half are missing
-  though nothing says so: no Problem, and no file that no parser recognised. Lines are compared without quoting marks
-  and line ends, and archives count as whole. Asked where no other file was put in and there are lines enough.
+  though nothing says so: no Problem, no file that no parser recognised, and no share of unlisted samples in the ledger
+  of a profile. Lines are compared without quoting marks and line ends, and archives count as whole. Asked where no
+  other file was put in and there are lines enough.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ MAX_WALL_SECONDS = 300.0  # of an input, on a machine that does much else; CPU t
 PEAK_BYTES = 300_000_000
 ADDRESS_BYTES = 768 * MIB  # beyond those of the process that forks
 LOST, FEW = 0.5, 20  # share of the records that may be missing; fewer lines or records than that tell nothing
+UNLISTED = 10.0  # percent of the samples of a profile that its ledger has lost with the damage: that says so
 BATCH = 40
 WHOLLY = 20  # one of so many is diagnosed too
 KINDS = {"text": 76, "bundle": 6, "archive": 12, "document": 5, "rule": 1}  # how often, in percent
@@ -456,11 +458,19 @@ def _silent_loss(one: Input, parsed: ParsedInput, room: Path) -> str:
     now = sum(map(_size, parsed.readings.values()))
     if min(wanted, lines) < FEW or now >= (1 - LOST) * wanted:
         return ""
+    if _unlisted(parsed.readings) - _unlisted(before) >= UNLISTED:
+        return ""
     return f"{now} of {sum(map(_size, before.values()))} records, {wanted:.0f} of which have their lines left"
 
 
 def _readings(folder: Path) -> Mapping[str, Sequence[TaggedRecord]]:
     return read_input([folder], Options()).readings
+
+
+def _unlisted(readings: Mapping[str, Sequence[TaggedRecord]]) -> float:
+    """The largest share of samples that a profile says it has no stacks of, in percent."""
+    records = (reading.record for found in readings.values() for reading in found)
+    return max((r.ledger.unlisted for r in records if isinstance(r, Profile)), default=0.0)
 
 
 def _size(found: Sequence[TaggedRecord]) -> int:

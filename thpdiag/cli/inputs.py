@@ -15,7 +15,7 @@ from thpdiag.cli import options as shared
 from thpdiag.cli.options import Redaction, RuleChoice
 from thpdiag.host.options import Options
 from thpdiag.model.result import as_document
-from thpdiag.pipeline import analyze
+from thpdiag.pipeline import analyze_paths
 from thpdiag.report.escaping import visible
 from thpdiag.report.json import render
 from thpdiag.report.layout import fold
@@ -36,7 +36,7 @@ def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Re
     """List the recognized files in PATHS, their sampling intervals, and which rules lack data."""
     options = Options(every_input=True)
     with shared.progress_of() as show:
-        result = redaction.apply(analyze(paths, chosen.rules(), options, stdin=sys.stdin.buffer, progress=show))
+        result = redaction.apply(analyze_paths(paths, chosen.rules(), options, stdin=sys.stdin.buffer, progress=show))
     document = _document(as_document(result))
     mistake, recognised = shared.missing_path(paths), shared.is_recognised(result)
     empty = None if mistake or recognised else shared.pointless_input(paths, result)

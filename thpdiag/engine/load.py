@@ -23,6 +23,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -71,16 +72,24 @@ class Pack:
 
 def installed_packs() -> tuple[Pack, ...]:
     """The packs of installed packages, by name. RuleError names the package whose folder is not there."""
-    return tuple(_pack(point) for point in sorted(_points(), key=lambda point: (_distribution(point), point.name)))
+    return tuple(map(_pack, _points(tuple((folder, _changed(folder)) for folder in sys.path))))
 
 
-def _points() -> Iterator[EntryPoint]:
-    """Each once: a package that stands twice in the path is found twice."""
-    seen: set[tuple[str, str]] = set()
-    for point in entry_points(group=GROUP):
-        if (key := (point.name, point.value)) not in seen:
-            seen.add(key)
-            yield point
+def _changed(folder: str) -> int:
+    try:
+        return Path(folder).stat().st_mtime_ns
+    except OSError:  # most paths have one that is not there
+        return 0
+
+
+@lru_cache(maxsize=1)
+def _points(path: Sequence[tuple[str, int]]) -> Sequence[EntryPoint]:
+    """Each once, by name: a package that stands twice in the path is found twice.
+
+    All installed packages are opened for it: not again before one comes or goes, which changes its folder.
+    """
+    unique = {(point.name, point.value): point for point in reversed(entry_points(group=GROUP))}
+    return sorted(unique.values(), key=lambda point: (_distribution(point), point.name))
 
 
 def _distribution(point: EntryPoint) -> str:

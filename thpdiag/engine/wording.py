@@ -55,6 +55,7 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, m
     "memory.anon_unmapped_ratio": ("MemTotal", "Active(anon)", "Inactive(anon)", "AnonPages", "Shmem", "SwapCached"),
     "node_allocstall_total": ALLOCSTALLS,
 }
+_ENTITY = re.compile(r"of the process\b|of a control group(?!')")
 _ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
@@ -63,7 +64,7 @@ def metric_words(names: Sequence[str], entity: str = "") -> str:
     words = " + ".join(map(_metric_name, names))
     if not entity:
         return words
-    named = words.replace("of the process", f"of {entity_name(entity)}")
+    named = _ENTITY.sub(lambda _: f"of {entity_name(entity)}", words)
     return sentence(f"{words} of {entity_name(entity)}" if named == words and entity not in words else named)
 
 

@@ -20,7 +20,7 @@ from threading import Lock, Thread
 from typing import Final
 
 from thpdiag import __version__
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, WorkersError
+from thpdiag.errors import StorageError, WorkersError
 from thpdiag.sandbox.outcome import MIB, Allowed, Limits, Status
 from thpdiag.sandbox.preload import WorkerDiedError, run_in_child_of_worker
 from thpdiag.serve.fleet_files import (
@@ -42,7 +42,6 @@ RETRY_SECONDS: Final = 60.0  # until what failed is tried again; with each failu
 MAX_RETRY_SECONDS: Final = 3_600.0
 FLEET_FAILED: Final = "the fleet could not be built: {}"
 SEE_LOG: Final = "see the server log"
-STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 LOG: Final = logging.getLogger(__name__)
 
 
@@ -154,7 +153,7 @@ class FleetCache:
             why = ""
         except ChildFailedError as error:
             why = str(error)
-        except (*STORE_ERRORS, WorkersError, WorkerDiedError, OSError) as error:
+        except (StorageError, WorkersError, WorkerDiedError, OSError) as error:
             LOG.warning("the fleet could not be built: %s", error)
             if isinstance(error, OSError) and error.strerror:  # without the path, which is the administrator's
                 why = f'the data folder answers "{error.strerror}"'

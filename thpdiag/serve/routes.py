@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from thpdiag.errors import UNWRITABLE_ERRNOS, StoreBusyError, StoreError, StoreFullError, describe_unwritable
+from thpdiag.errors import UNWRITABLE_ERRNOS, StorageError, StoreError, describe_unwritable
 from thpdiag.serve.access.gate import Routes, Rule, protect
 from thpdiag.serve.access.http import RefusedError, problem_response, wants_page
 from thpdiag.serve.access.principals import Scope
@@ -163,7 +163,7 @@ def _answer_errors(handler: Handler, rule: Rule, server: Server) -> Handler:
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
-        except (RefusedError, StoreError, StoreBusyError, StoreFullError) as error:
+        except (RefusedError, StorageError) as error:
             if rule.is_page:
                 return await run_in_threadpool(error_page, request, server, error)
             return error_response(error)

@@ -27,7 +27,7 @@ import uvicorn
 
 from thpdiag import __version__
 from thpdiag.engine.load import digest, rule_set
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
+from thpdiag.errors import StorageError, StoreError, UsageError
 from thpdiag.sandbox.outcome import Limits
 from thpdiag.sandbox.preload import check_layers
 from thpdiag.serve.access.audit import Action, Outcome, audit_event, log_handler
@@ -135,7 +135,7 @@ class Pruning:
                     LOG.warning("prune: the clock jumped %.0f s ahead; nothing is pruned for a day", jump)
                 else:
                     LOG.info("pruned: %s", describe_pruned(prune(self._storage, self._terms, SERVER_PRINCIPAL)))
-            except (StoreError, StoreBusyError, StoreFullError) as error:
+            except StorageError as error:
                 LOG.warning("prune: %s", error)
             for _ in range(round(PRUNE_SECONDS / CHECK_SECONDS)):
                 if self._over.wait(CHECK_SECONDS):

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from thpdiag.engine.load import Rule
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StorageError, StoreBusyError
 from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
 from thpdiag.serve.access.credentials import Bearer
 from thpdiag.serve.access.oidc import OidcClient
@@ -114,7 +114,7 @@ class JobWatcher:
             keys = list(self._watched)
             try:
                 states = await run_in_threadpool(self._read, keys)
-            except (StoreError, StoreBusyError, StoreFullError) as error:
+            except StorageError as error:
                 LOG.warning("jobs cannot be watched at the moment: %s", error)
                 continue
             for key in keys:
@@ -182,7 +182,7 @@ class Health:
             return schema_problem(self._storage.engine, self._storage.identity)
         except StoreBusyError:
             return ""  # somebody works with it
-        except (StoreError, StoreFullError) as error:
+        except StorageError as error:
             if not self._logged:
                 LOG.warning("the database does not answer: %s", error)
             return self._storage.problem() or "the database cannot be used"

@@ -29,7 +29,7 @@ from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from thpdiag import __version__
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, UsageError
+from thpdiag.errors import StorageError, UsageError
 from thpdiag.serve.access.principals import Network, Resolve, is_in_networks, parse_address, resolve_host
 from thpdiag.serve.api.responses import case_json
 from thpdiag.serve.mail import MailError, MailServer, message, send
@@ -45,7 +45,6 @@ MAX_ATTEMPTS: Final = 15  # over two days
 GONE: Final = 410  # the receiver wants no more
 MIN_SECRET_CHARS: Final = 24
 MAIL_SCHEME: Final = "mailto:"
-STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 
 
 class DeliveryError(Exception):
@@ -166,7 +165,7 @@ class Webhooks:
     def _run(self) -> None:
         while not self._over.is_set():
             self._bell.clear()
-            with suppress(*STORE_ERRORS):
+            with suppress(StorageError):
                 self.deliver_due(self._over)
             self._bell.wait(LOOK_SECONDS)
 

@@ -25,7 +25,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Final, Self
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StorageError
 from thpdiag.sandbox.outcome import Limits, Status
 from thpdiag.sandbox.preload import Worker, WorkerDiedError, start_fork_server
 from thpdiag.serve.storage.bundles import Part
@@ -43,7 +43,6 @@ BEAT_SECONDS: Final = 5.0  # between two beats of the same stage
 RETRY_SECONDS: Final = 5.0  # until something is tried again that the machine did not allow
 PACKING_SECONDS: Final = 300.0  # beyond the limit of the child: to pack what came of it
 MAX_TRIES: Final = 2
-STORE_ERRORS: Final = (StoreError, StoreBusyError, StoreFullError)
 TRANSIENT_ERRNOS: Final = (*DISK_FULL_ERRNOS, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 STAGE_BEGINNING: Final = "beginning"
 KILLED: Final = "the worker process was killed from outside, twice"
@@ -131,7 +130,7 @@ class JobRunner:
     def _beat(self, claim: Claim, stage: str) -> None:
         try:
             ours = self.storage.jobs.beat(claim, stage)
-        except STORE_ERRORS as error:
+        except StorageError as error:
             LOGGER.warning("job %s: %s", claim.job.id, error)
         else:
             if not ours:
@@ -149,7 +148,7 @@ class JobRunner:
     def _give_back(self, claim: Claim) -> None:
         try:
             self.storage.jobs.give_back(claim)
-        except STORE_ERRORS as error:
+        except StorageError as error:
             LOGGER.warning("job %s is taken up at the next start: %s", claim.job.id, error)
 
     def _store(self, claim: Claim, result: PackedResult) -> None:
@@ -160,7 +159,7 @@ class JobRunner:
                     ours = self.storage.jobs.fail(claim, result.reason, result.status)
                 else:
                     ours = self.storage.cases.complete(claim, result, self.analysis) is not None
-            except STORE_ERRORS as error:
+            except StorageError as error:
                 LOGGER.warning("the result of job %s cannot be stored yet: %s", claim.job.id, error)
                 if self.over.wait(RETRY_SECONDS):
                     raise JobLostError from error
@@ -233,6 +232,6 @@ class Workers:
         try:
             self._storage.jobs.take_up(self._storage.clock() - SILENT_SECONDS)
             return self._storage.jobs.claim()
-        except STORE_ERRORS as error:
+        except StorageError as error:
             LOGGER.warning("no job can be taken: %s", error)
             return None

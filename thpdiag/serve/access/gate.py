@@ -42,7 +42,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StorageError
 from thpdiag.serve.access import credentials
 from thpdiag.serve.access.audit import Action, Outcome, RequestLog, address_of, audit_event, peer_of
 from thpdiag.serve.access.credentials import CHALLENGE, TOKEN_MARK, Bearer
@@ -269,7 +269,7 @@ class Gate:
             try:
                 check_shape(scope)
                 scope.setdefault("state", {})["principal"] = await self._admit(scope)
-            except (StoreError, StoreBusyError, StoreFullError) as error:
+            except StorageError as error:
                 LOG.warning("a request cannot be checked: %s", error)
                 unready = RefusedError(503, self.problem() or "the storage cannot be used at the moment", RETRY)
                 await send_refusal(unready, scope, receive, send)

@@ -14,7 +14,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
-from thpdiag.errors import StoreBusyError, StoreFullError, StoreUnwritableError
+from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.model.finding import SEVERITIES
 from thpdiag.model.result import Finding, Result
 from thpdiag.report import messages
@@ -41,7 +41,7 @@ def error_response(error: Exception) -> Response:
     match error:
         case RefusedError():
             return problem_response(error.status, error.words, error.headers)
-        case StoreFullError() if not isinstance(error, StoreUnwritableError):
+        case StoreFullError():
             return problem_response(507, "the disk of this server is full; nothing was changed")
         case StoreBusyError():
             words = "the storage of this server is busy; try again in a moment"

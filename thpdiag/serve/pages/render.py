@@ -22,7 +22,7 @@ from jinja2 import Environment, PackageLoader
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from thpdiag.errors import StoreBusyError, StoreFullError, StoreUnwritableError
+from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.report import messages
 from thpdiag.report.html import environment
 from thpdiag.serve.access import credentials
@@ -181,7 +181,7 @@ def error_page(request: Request, server: Server, error: Exception) -> HTMLRespon
     match error:
         case PageError():
             told = error
-        case StoreFullError() if not isinstance(error, StoreUnwritableError):
+        case StoreFullError():
             told = PageError(507, "The disk of this server is full. Nothing was changed.")
         case StoreBusyError():
             told = PageError(503, "The storage of this server is busy. Try again in a moment.")

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, delete, insert, select, update
 
-from thpdiag.errors import StoreFullError
+from thpdiag.errors import StoreFullError, StoreUnwritableError
 from thpdiag.serve.storage.database import audit, fetch_row, fetch_rows, login, token, write_transaction
 
 AUDIT_LOGGER: Final = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class AuditTable:
         try:
             with write_transaction(self._engine) as connection:
                 connection.execute(insert(audit).values(dict(zip(_AUDIT_COLUMNS, cells, strict=True))))
-        except StoreFullError:
+        except (StoreFullError, StoreUnwritableError):
             AUDIT_LOGGER.warning("no room in the audit log for this: %s", " ".join(map(str, cells)))
 
     def page(
@@ -98,7 +98,7 @@ class TokenTable:
 
     def touch(self, prefix: str, at: float) -> None:
         """Note a use; a token that is gone by now is no mistake, and on a full disk one is used without a note."""
-        with suppress(StoreFullError), write_transaction(self._engine) as connection:
+        with suppress(StoreFullError, StoreUnwritableError), write_transaction(self._engine) as connection:
             connection.execute(update(token).where(token.c.prefix == prefix).values(used=at))
 
     def remove(self, prefix: str) -> bool:

@@ -91,6 +91,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from thpdiag.errors import (
     UNWRITABLE_ERRNOS,
+    StorageError,
     StoreBusyError,
     StoreError,
     StoreFullError,
@@ -407,7 +408,7 @@ def translate_errors(url: URL) -> Iterator[None]:
         raise StoreBusyError(f"{_database_name(url)}: all connections are in use") from error
 
 
-def _store_error(url: URL, error: DBAPIError) -> StoreError | StoreBusyError | StoreFullError:
+def _store_error(url: URL, error: DBAPIError) -> StorageError:
     place = _database_name(url)
     said = str(getattr(error, "orig", error)).strip().partition("\n")[0] or type(error).__name__  # no statement
     if isinstance(error.orig, sqlite3.Error):

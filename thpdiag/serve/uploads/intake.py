@@ -24,7 +24,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, StoreUnwritableError
+from thpdiag.errors import StorageError, StoreBusyError, StoreFullError
 from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads
 
@@ -60,7 +60,7 @@ def upload_refusal(error: Exception) -> RefusedError:
     match error:
         case RefusedError():
             return error
-        case StoreFullError() if not isinstance(error, StoreUnwritableError):
+        case StoreFullError():
             return RefusedError(507, str(error))
         case StoreBusyError():
             return RefusedError(423, str(error))
@@ -245,7 +245,7 @@ def handle_upload_errors(handler: Handler, refuse: Refuse) -> Handler:
             return await handler(request)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        except (RefusedError, StoreError, StoreBusyError, StoreFullError) as error:
+        except (RefusedError, StorageError) as error:
             return ClosingResponse(await refuse(request, upload_refusal(error)))
 
     return answer

@@ -31,7 +31,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
-from thpdiag.errors import StoreBusyError, StoreError, StoreFullError
+from thpdiag.errors import StorageError
 from thpdiag.report import FORMATS
 from thpdiag.report.escaping import visible
 from thpdiag.report.presentation import NEVER
@@ -320,7 +320,7 @@ async def create_case(request: Request, server: Server) -> Response:
     await run_in_threadpool(_check_sent, request, server, keys, case)
     try:
         accepted = await accept_files(request, server, keys, "tus", case)
-    except (StoreError, StoreBusyError, StoreFullError) as error:
+    except StorageError as error:
         raise upload_refusal(error) from error
     return json_response(_accepted_json(accepted), 201, {"Location": f"{JOBS_PATH}/{accepted.job}"})
 
