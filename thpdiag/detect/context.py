@@ -208,6 +208,9 @@ _BARE_VALUE = re.compile(
     r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$"
     r"|(?P<name>(?:sudo\s+)?(?:hostname(?:\s+-s)?|uname\s+-n)\s*$)"
 )
+# What awk adds up of smaps is one bare value too; named like a file beside it.
+_SUM_OF_SMAPS = re.compile(r".{0,200}/(proc/[^/\s]{1,60}(?: [^/\s]{1,60}){0,3}/smaps)(?:_rollup)?(?![\w/])")
+_ADDS_UP = re.compile(r"\bawk\b.{0,200}\+=\s{0,4}\$2\b.{0,100}\bEND\b")
 _LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
@@ -299,6 +302,8 @@ class Context:
             paths = [] if typed.host else ["hostname"]  # what a prompt calls the host may be no name of it
         elif asked:
             paths = ["/".join(filter(None, asked.groups()))]
+        elif _ADDS_UP.search(self.command) and (of := _SUM_OF_SMAPS.match(self.command)):
+            paths = [f"{of[1]}_sum"]
         self.looping = bool(_LOOP.search(self.command))
         if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
             paths = [p for p in paths if "transparent_hugepage/" in p]

@@ -218,6 +218,8 @@ def application_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
     for fact in facts:
         if fact.name == "process.command":
             programs.setdefault((fact.label("comm") or "", str(fact.value)), fact)
+        elif fact.name == "java.option" and fact.value == "true":  # as on its command line
+            programs.setdefault(("java", f"java -XX:+{fact.label('option')}"), fact)
     running: set[str] = set()
     for (comm, command), fact in programs.items():
         for app in running_applications(comm, command):

@@ -20,6 +20,19 @@ What is committed is what the virtual machine asked for; resident memory far abo
 that fill what was touched in part, or allocations of native libraries, which are not counted here.
 Source: OpenJDK jvmFlag.cpp (print_on), memReporter.cpp of 8, 11, 17, 21; recorded with 17.
 
+Page sizes that a Java virtual machine chose, -Xlog:pagesize (11 and later) and -Xlog:gc+init (16 and later):
+
+    [0.001s][info][pagesize]   THP mode: madvise
+    [0.001s][info][pagesize] UseLargePages=1, UseTransparentHugePages=1, UseHugeTLBFS=0, UseSHM=0
+    [0.008s][info][pagesize] Heap:  min=8M max=256M base=0x00000000f0000000 page_size=2M size=256M
+    [0.011s][info][gc,init ] Large Page Support: Enabled (Transparent)
+
+An option that the host could not give is `refused` (`UseLargePages disabled, no large pages configured ...`). THP mode
+is the kernel's setting `enabled` when the virtual machine started (17.0.9, 21.0.1 and later). A page_size of 2M is
+hugetlbfs with UseLargePages alone; with UseTransparentHugePages it is memory marked with madvise, which may be in small
+pages all the same. Units: K, M, G of 1024. Source: OpenJDK hugepages.cpp (print_on), os_linux.cpp (large_page_init),
+os.cpp (trace_page_sizes), gcInitLogger.cpp of 17 and 21; recorded with 17.0.15.
+
 Pauses of a Java virtual machine (HotSpot): how long its garbage collector stopped the program, and the CPU time.
 
     [2026-11-27T09:56:25.446+0000][0.342s][info][gc,cpu] GC(0) User=0.01s Sys=0.02s Real=0.06s
@@ -70,8 +83,8 @@ OPTIONS = frozenset({
     "ThreadStackSize", "UseSerialGC", "UseParallelGC", "UseG1GC", "UseZGC", "UseShenandoahGC", "LargePageSizeInBytes",
 })  # fmt: skip
 _FLAG = re.compile(
-    r"\s{1,12}(?:bool|intx|uintx|size_t|uint64_t|double|ccstr|ccstrlist|int|uint) (?P<name>\w{1,80})\s{1,60}"
-    r"(?P<set>:?)= ?(?P<value>.{0,400}?)\s{1,40}\{(?P<kind>[\w ]{1,40})\}(?: \{(?P<origin>[\w ,]{1,40})\})?\s*$"
+    r"\s{0,12}(?:bool|intx|uintx|size_t|uint64_t|double|ccstr|ccstrlist|int|uint) (?P<name>\w{1,80})\s{1,60}"
+    r"(?P<set>:?)= ?(?P<value>.{0,400}?)\s{1,80}\{(?P<kind>[\w ]{1,40})\}(?: \{(?P<origin>[\w ,]{1,40})\})?\s*$"
 )
 _FLAGS_HEAD = re.compile(r"\[Global flags\]\s*$")
 FLAGS = "java_flags"
@@ -136,6 +149,69 @@ def _sizes(source: Source, found: re.Match[str], part: str, cite: Citation) -> I
 NMT_PARSER = Parser(
     NMT, "native memory tracking (Java)", read_nmt, opens=re.compile(r"Native Memory Tracking:\s*$"),
     continues=any_of(_TOTAL, _PART, _AROUND),
+)  # fmt: skip
+
+
+PAGES = "java_page_sizes"
+_DECORATIONS = r"(?:\[[^\[\]]{1,40}\]){0,8}"
+_PAGES_LINE = re.compile(
+    rf"{_DECORATIONS}(?:\[pagesize {{0,20}}\] {{0,9}}(?P<text>.*)"
+    r"|\[gc,init {0,20}\] (?P<support>Large Page Support: .*))$"
+)
+_MODE = re.compile(r"THP mode: (?P<mode>always|madvise|never)\s*$")
+_IN_USE = re.compile(r"UseLargePages=(?P<large>[01]), UseTransparentHugePages=(?P<transparent>[01])(?:, |\s*$)")
+_HEAP = re.compile(r"(?P<part>Heap): {1,2}min=.{1,120}? page_size=(?P<size>\d{1,6})(?P<unit>[KMG]) ")
+_REFUSED = re.compile(
+    r"(?P<name>UseLargePages|UseTransparentHugePages) disabled[,;] (?:no large pages|transparent huge pages are not)"
+)
+_SUPPORT = {  # UseLargePages, UseTransparentHugePages
+    "Large page support disabled": ("false", "false"),
+    "Large Page Support: Disabled": ("false", "false"),
+    "Large Page Support: Enabled (Explicit)": ("true", "false"),
+    "Large Page Support: Enabled (Transparent)": ("true", "true"),
+}
+_SHOWN = ("UseLargePages", "UseTransparentHugePages")
+
+
+def read_page_sizes(source: Source, lines: Lines) -> Iterator[Record]:
+    """thp.enabled as the virtual machine read it, java.option as it came out, java.page_size of the heap."""
+    shown: dict[str, str] = {}  # both tags tell it
+    for number, text in lines:
+        found = _PAGES_LINE.match(text)
+        if found is None:
+            continue
+        words, cite, time = (
+            found["support"] or found["text"],
+            source.cite(number, text),
+            _gc_moment(text) or source.time,
+        )
+        if mode := _MODE.match(words):
+            yield Fact("thp.enabled", mode["mode"], cite, time=time, provenance="prose")  # at its start, maybe long ago
+        elif refused := _REFUSED.match(words):
+            shown[refused["name"]] = "false"
+            yield Fact("java.option", "refused", cite, (("option", refused["name"]), ("origin", "log")), time)
+        elif region := _HEAP.match(words):
+            size = int(region["size"]) * _UNITS[f"{region['unit']}B"]
+            yield Fact("java.page_size", size, cite, (("part", region["part"]),), time)
+        else:
+            for name, value in _large_pages(words).items():
+                if shown.get(name) != value:
+                    shown[name] = value
+                    yield Fact("java.option", value, cite, (("option", name), ("origin", "log")), time)
+
+
+def _large_pages(words: str) -> dict[str, str]:
+    """The options about huge pages in a line, after the virtual machine tried them."""
+    if used := _IN_USE.match(words):
+        values = tuple("true" if used[name] == "1" else "false" for name in ("large", "transparent"))
+    else:
+        values = next((values for begin, values in _SUPPORT.items() if words.startswith(begin)), ())
+    return dict(zip(_SHOWN, values, strict=False))
+
+
+PAGES_PARSER = Parser(
+    PAGES, "page sizes of a Java virtual machine (-Xlog:pagesize)", read_page_sizes, opens=_PAGES_LINE,
+    continues=_PAGES_LINE.match,
 )  # fmt: skip
 
 

@@ -35,9 +35,10 @@ Maps that bpftrace prints at its end: histograms and sums, of which the names sa
 
     @total_us[store]: count 1529, average 916, total 1401668
 
-Units: as the script says; a name that ends in ns, us or ms (or nsecs, usecs, msecs) tells, else it is not used. What is
-measured is taken from the name of the map or from the probes of the command above it: compaction, direct reclaim, a
-collapse. K, M, G are powers of 1024. Keys are what the script made them; the first word is taken for the task's name.
+Units: as the script says; a word of the name tells (ns, nsec, nsecs, the same of us and ms: `@nsecs_compact`), else it
+is not used. What is measured is taken from the name of the map or from the probes of the command above it: compaction,
+direct reclaim, a collapse. K, M, G are powers of 1024. Keys are what the script made them; the first word is taken for
+the task's name.
 hist() has buckets of powers of two, lhist() of equal size with `(..., 0)` and `[100, ...)` at the ends.
 Source: bpftrace src/output.cpp (0.17); recorded with 0.17.
 """
@@ -249,8 +250,9 @@ BPFTRACE_MAP = re.compile(r"@(?P<map>\w{0,60})(?:\[(?P<keys>[^\]]{0,120})\])?:\s
 _EDGE = r"(?:-?\d{1,18}[KMGTPE]?|\.\.\.)"
 BUCKET = re.compile(rf"[\[(](?P<low>{_EDGE})(?:, (?P<high>{_EDGE}))?[\])]\s+(?P<count>\d{{1,18}}) \|[@ ]{{0,60}}\|\s*$")
 ATTACHING = re.compile(r"Attaching \d{1,5} probes?\.\.\.$|(?:ERROR|WARNING|stdin:\d|Lost \d)")
-_UNITS = {"ns": 1e-9, "nsecs": 1e-9, "us": 1e-6, "usecs": 1e-6, "ms": 1e-3, "msecs": 1e-3}
-_UNIT = re.compile(r"(?:^|_)(ns|us|ms|nsecs|usecs|msecs)$")
+_UNITS = {
+    f"{prefix}{word}": size for prefix, size in (("n", 1e-9), ("u", 1e-6), ("m", 1e-3)) for word in ("s", "sec", "secs")
+}
 _KINDS = (
     (COLLAPSE, re.compile("collapse")), (RECLAIM, re.compile("reclaim")), (COMPACTION, re.compile("compact")),
 )  # fmt: skip
@@ -307,13 +309,13 @@ def _bucket_edge(text: str) -> float | None:
 
 
 def _spread(histogram: _Histogram, source: Source) -> Iterator[Record]:
-    unit = _UNIT.search(histogram.map)
+    units = {_UNITS[word] for word in histogram.map.lower().split("_") if word in _UNITS}
     said = f"{histogram.map} {source.command}"
     kind = next((kind for kind, words in _KINDS if words.search(said)), None)
     count = sum(count for _, _, count in histogram.buckets)
-    if unit is None or kind is None or not count:
+    if len(units) != 1 or kind is None or not count:
         return
-    size = _UNITS[unit[1]]
+    (size,) = units
     comm = comm_of(histogram.keys.partition(",")[0]) or "all tasks"
     purpose = BACKGROUND if KERNEL_THREAD.match(comm) else UNKNOWN
     labels = (("comm", comm), ("purpose", purpose), ("times", str(count)))

@@ -32,6 +32,14 @@ begins where the addresses start again, with each [rollup], or in grep'ed rollup
 virtual size, if none is missing: [stack] stands near the end. Source: kernel tree,
 fs/proc/task_mmu.c.
 
+A sum over smaps that awk made, known by the command above it:
+
+    # grep AnonHugePages /proc/4711/smaps | awk '{s+=$2} END {print s/1024 " MB"}'
+    1284 MB
+
+Units: what the command makes of the kilobytes of smaps by its divisions and products; a unit in the text is not
+believed. A sum over all processes (`/proc/*/smaps`) counts shared memory several times and is not used.
+
 Mappings of one process, summed here: numa_maps, pmap, thpmaps.
 
 /proc/PID/numa_maps: pages of each mapping by NUMA node.
@@ -77,7 +85,7 @@ from itertools import takewhile
 from thpdiag.model import Citation, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import process_entity, task_name
-from thpdiag.parsers._lines import ParseErrors, any_of, count_of, matches, snapshots
+from thpdiag.parsers._lines import ParseErrors, any_of, count_of, matches, snapshots, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, NOT_A_COUNT, parse_count, parse_size
 
 PAGE = 4096
@@ -383,6 +391,50 @@ SMAPS = Parser(
     "smaps", "/proc/PID/smaps and smaps_rollup", parse_smaps, opens=_SMAPS_OPENS, confirm=_smaps_confirm,
     continues=_SMAPS_CONTINUES.match, priority=1,
 )  # fmt: skip
+
+
+SMAPS_SUM = "smaps_sum"
+_SUM_PATH = re.compile(r"(?:^|/)proc/(?P<pid>[^/]{1,250})/smaps_sum$")
+_ARITHMETIC = r"(?P<{}>(?:\s?[/*]\s?\d{{1,10}}){{0,3}})"
+_SUM = re.compile(
+    rf"(?P<name>\w{{1,20}})\s?\+=\s?\(?\$2{_ARITHMETIC.format('each')}\)?\s?;?\s?\}}\s{{0,4}}END\s?\{{\s?print.{{0,80}}?"
+    rf"(?<![\w\"])\(?(?P=name)(?!\w){_ARITHMETIC.format('all')}\s?(?P<rest>[-+%]?)"
+)
+_STRING = re.compile(r"\"[^\"]{0,200}\"")
+_OPERATION = re.compile(r"([/*])\s?(\d{1,10})")
+_SUM_LINE = re.compile(r"[A-Za-z :=]{0,40}(?P<number>\d{1,18}(?:\.\d{1,9})?(?:e\+\d\d)?)(?: ?[KMGTkmgt]i?[Bb]?)?\s*$")
+_KEYS = re.compile(rf"(?<!\w)({'|'.join(SUMMED)})(?!\w)")
+
+
+@with_errors(SMAPS_SUM)
+def parse_smaps_sum(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """A sample of the process with the one sum."""
+    rows = [(number, text) for number, text in lines if text.strip()]
+    path, keys = _SUM_PATH.search(source.path), set(_KEYS.findall(source.command))
+    summed = _SUM.search(_STRING.sub('""', source.command))
+    value = _SUM_LINE.match(rows[0][1]) if len(rows) == 1 else None
+    if not rows or path is None:
+        return
+    if "*" in path["pid"] or "self" in path["pid"]:
+        odd.note(
+            *rows[0], "a sum over smaps of all processes, or of awk itself: send `grep AnonHugePages /proc/meminfo`"
+        )
+    elif value is None or summed is None or summed["rest"] or len(keys) != 1:
+        odd.note(*rows[0], "a sum over smaps, of what is not clear: send /proc/PID/smaps_rollup")
+    else:
+        kilobytes = float(value["number"])
+        for sign, number in _OPERATION.findall(summed["each"] + summed["all"]):
+            if not int(number):
+                return
+            kilobytes *= int(number) if sign == "/" else 1 / int(number)
+        pid = path["pid"] if path["pid"].isdigit() else "?"
+        size = {SUMMED[keys.pop()]: float(round(kilobytes * 1024))}
+        yield Sample("process", size, source.cite(*rows[0]), SMAPS_SUM, process_entity(pid), source.time)
+
+
+SMAPS_SUM_PARSER = Parser(
+    SMAPS_SUM, "sums over /proc/PID/smaps (awk)", parse_smaps_sum, continues=_SUM_LINE.match, paths=(_SUM_PATH,)
+)
 
 
 KIB = 1024.0

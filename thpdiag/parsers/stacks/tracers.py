@@ -259,7 +259,8 @@ def read_bpftrace(source: Source, lines: Lines) -> Iterator[Record]:
     """A profile for each map."""
     maps: dict[str, _Map] = {}
     odd = ParseErrors(source, BPFTRACE)
-    _read_maps(source, lines, maps, odd)
+    for key, value in _read_maps(source, lines, maps, odd):
+        _add_key(source, maps, key, value, odd, is_empty=key.map in maps)
     yield from odd.problems()
     for name, found in maps.items():
         if (first := found.builder.first) is not None:
@@ -267,9 +268,10 @@ def read_bpftrace(source: Source, lines: Lines) -> Iterator[Record]:
             yield found.builder.profile(BPFTRACE, first, event=f"@{name}" if name else "", measures=measures)
 
 
-def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseErrors) -> None:
-    """All stacks, added up by map."""
+def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseErrors) -> list[tuple[_Key, int]]:
+    """All stacks, added up by map; keys and values of those that are empty."""
     key: _Key | None = None
+    empty: list[tuple[_Key, int]] = []  # `@[, python]: 76`: no kernel stack, the program itself ran
     for number, text in lines:
         if key is not None and frame_of(text) is not None:
             key.take(text)
@@ -286,12 +288,24 @@ def _read_maps(source: Source, lines: Lines, maps: dict[str, _Map], odd: ParseEr
                 odd.note(number, text, "not a line of bpftrace maps")
         elif end := _END.match(text):
             key.take(end["rest"].strip())
-            _add_key(source, maps, key, int(end["value"]), odd)
+            _end_key(source, maps, key, int(end["value"]), text, empty, odd)
             key = None
         else:
             key.take(text)
     if key is not None:
         odd.note(key.line, key.text, "a stack of bpftrace without its count")
+    return empty
+
+
+def _end_key(
+    source: Source, maps: dict[str, _Map], key: _Key, value: int, text: str, empty: list[tuple[_Key, int]],
+    odd: ParseErrors,
+) -> None:  # fmt: skip
+    """Count a key, or keep it if its stack is empty: whether its map has stacks is known at the end."""
+    if text.startswith(",") and not key.stacks[0]:
+        empty.append((key, value))
+    else:
+        _add_key(source, maps, key, value, odd)
 
 
 def _measure(source: Source, name: str) -> Measure | None:
@@ -305,9 +319,11 @@ def _measure(source: Source, name: str) -> Measure | None:
     return Measure.OTHER if _UNIT.match(name.lower()) else None
 
 
-def _add_key(source: Source, maps: dict[str, _Map], key: _Key, value: int, odd: ParseErrors) -> None:
+def _add_key(
+    source: Source, maps: dict[str, _Map], key: _Key, value: int, odd: ParseErrors, *, is_empty: bool = False
+) -> None:
     stacks = [stack for stack in key.stacks if stack]
-    if not stacks and len(key.stacks) < 2:
+    if not stacks and len(key.stacks) < 2 and not is_empty:
         odd.note(key.line, key.text, "a map of bpftrace that has no stacks")
         return
     found = maps.setdefault(key.map, _Map())
