@@ -34,8 +34,12 @@ NOT_RECORDED = {
     "app.thp_warning",
     "claim.repeated",
     "mongodb.stalled_operations",
-    "java.memory",  # what programs say of themselves
+    "allocator.option",  # what programs say of themselves
+    "allocator.resident_bytes",
+    "allocator.unused_ratio",
+    "java.memory",
     "java.option",
+    "java.page_size",
     "java.threads",
     "note.counter_rising",
     "jvm_gc_pause_seconds_total",
