@@ -27,7 +27,7 @@ from thpdiag.host.derived import ALLOCSTALLS, SHARES, SUMS
 from thpdiag.knowledge.switches import compared_figures
 from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model.text import entity_name, process_name, sentence
+from thpdiag.model.text import entity_name, name_entity, process_name, sentence
 
 # names of /proc/vmstat and meminfo, of the statistics by size of huge pages, of memory.stat
 _OWN = re.compile(
@@ -55,17 +55,13 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, m
     "memory.anon_unmapped_ratio": ("MemTotal", "Active(anon)", "Inactive(anon)", "AnonPages", "Shmem", "SwapCached"),
     "node_allocstall_total": ALLOCSTALLS,
 }
-_ENTITY = re.compile(r"of the process\b|of a control group(?!')")
 _ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 def metric_words(names: Sequence[str], entity: str = "") -> str:
     """Metrics for people: what the vocabulary says of them; what /proc/vmstat and meminfo name, by its name there."""
     words = " + ".join(map(_metric_name, names))
-    if not entity:
-        return words
-    named = _ENTITY.sub(lambda _: f"of {entity_name(entity)}", words)
-    return sentence(f"{words} of {entity_name(entity)}" if named == words and entity not in words else named)
+    return words if not entity or entity in words else sentence(name_entity(words, entity_name(entity)))
 
 
 @lru_cache(4096)

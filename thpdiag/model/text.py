@@ -120,6 +120,15 @@ def entity_name(name: object) -> str:
     return _mark_name(NameKind.ENTITY, name)
 
 
+_ANY_ENTITY = re.compile(r"(?<=\bof )the process\b|\ba control group\b")
+
+
+def name_entity(words: str, entity: str) -> str:
+    """What a metric means, of one entity: it takes the place of `the process` or `a control group`, or comes last."""
+    named, count = _ANY_ENTITY.subn(lambda _: entity, words)
+    return named if count else f"{words} of {entity}"
+
+
 def function_name(name: object) -> str:
     """A function of a call stack, for a sentence."""
     return _mark_name(NameKind.FUNCTION, name)

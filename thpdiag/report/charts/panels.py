@@ -22,6 +22,7 @@ from typing import Any, TypeGuard
 from markupsafe import Markup
 
 from thpdiag.model import result
+from thpdiag.model.text import name_entity
 from thpdiag.report.charts.axes import (
     WIDTH,
     Line,
@@ -155,8 +156,7 @@ def drawn_lines(series: Sequence[result.TimelineSeries]) -> Iterator[tuple[str |
         parts = sorted(((list(_points(series[number])), number) for number in numbers), key=lambda part: part[0][:1])
         points = sorted(point for part, _ in parts for point in part)
         words = means or metric
-        # `resident memory of the process` of one that is known by name is `resident memory of java (4711)`
-        name = f"{words.removesuffix(' of the process')} of {entity}" if entity else words
+        name = name_entity(words, entity) if entity else words
         sources = tuple(dict.fromkeys(filter(None, (series[number].source for _, number in parts))))
         if points:
             rules = tuple(dict.fromkeys(rule for number in numbers for rule in series[number].rules))
