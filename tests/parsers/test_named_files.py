@@ -132,6 +132,8 @@ def test_a_list_without_a_place_makes_the_setting_unknown(text: str) -> None:
         ("Transparent Huge Pages (THP): [always] madvise never", "thp.enabled", "always"),
         ("- **THP defrag**: always defer defer+madvise [madvise] never", "thp.defrag", "madvise"),
         ("| THP enabled | always [madvise] never |", "thp.enabled", "madvise"),
+        ("Defrag: always defer defer+madvise [madvise] never", "thp.defrag", "madvise"),
+        ('"msg": "/sys/kernel/mm/transparent_hugepage/enabled: always [madvise] never"', "thp.enabled", "madvise"),
         ("Transparent hugepages\n---------------------\nalways [madvise] never", "thp.enabled", "madvise"),
     ],
 )

@@ -128,7 +128,7 @@ def test_the_clock_steps_under_load(tmp_path: Path) -> None:
     chance, hour = random.Random(10), 3600.0
     server = Stepping(tmp_path / "data", ("--workers", "2"))
     with server.serving():
-        load = Load(server)
+        load = Load(server, expiring=True)
         with load.running(senders=4, readers=3):
             for step in range(STEPS):
                 load.add(*(Bundle(EACH * step + n, chance.randrange(1_200_000)) for n in range(EACH)))

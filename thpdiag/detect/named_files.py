@@ -49,14 +49,15 @@ _FENCE = re.compile(r"\s{0,8}`{3}[\w+#.-]{0,20}\s*$")
 _BRACKETED = r"(?:[a-z_+]{2,14} ){0,5}\[[a-z_+]{2,14}\](?: [a-z_+]{2,14}){0,5}"  # a word list of the kernel
 _VALUE = rf"(?:{_BRACKETED}|-?\d[\d.]{{0,19}}(?:[ \t]+-?\d[\d.]{{0,19}}){{0,7}}|(?:BOOT_IMAGE|root)=\S.*)"
 _BESIDE = re.compile(
-    rf"\s{{0,8}}(?:[-*+|] |\d{{1,3}}[.)] )?{_QUOTE}(?P<path>{_PATH}){_QUOTE}\s{{0,40}}"
+    rf"\s{{0,8}}(?:[-*+|] |\d{{1,3}}[.)] |\"msg\": ?)?{_QUOTE}(?P<path>{_PATH}){_QUOTE}\s{{0,40}}"
     rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_VALUE}){_QUOTE},?(?: ?\|)?\s*$"
 )
 _BEHIND = re.compile(rf"\s{{0,8}}(?P<value>{_VALUE}) {{1,4}}\((?P<path>{_PATH})\)\s*$")
 _SUBJECT = (
-    r"(?:thp|transparent[ _-]?huge[ _-]?pages?(?: \(thp\))?)"
-    r"(?:[ _/.-]{1,3}(?P<knob>enabled|defrag|shmem_enabled|khugepaged/defrag))?(?: (?:settings?|status|state|mode|is))?"
+    r"(?:(?:thp|transparent[ _-]?huge[ _-]?pages?(?: \(thp\))?)"
+    r"(?:[ _/.-]{1,3}(?P<knob>enabled|defrag|shmem_enabled|khugepaged/defrag))?|(?P<alone>defrag))"
+    r"(?: (?:settings?|status|state|mode|is))?"
 )
 _LABEL = re.compile(
     rf"\s{{0,8}}(?:[-*+|#] ?|\d{{1,3}}[.)] ){{0,3}}{_QUOTE}{_SUBJECT}{_QUOTE}\s{{0,40}}[:=|,-]?{_QUOTE}\s{{0,40}}"
@@ -173,11 +174,15 @@ def unplaced_setting(text: str) -> str:
     return found["word"] if found and " " in found[0] else ""
 
 
+def _names_setting(begin: str) -> bool:
+    return "thp" in begin or "transparent" in begin or "defrag" in begin
+
+
 def may_be_name(text: str) -> bool:
     """A quick look at a line."""
     return (
         "/sys/" in text or "/proc/" in text or "/etc/" in text or "/boot/" in text or "/usr/lib/" in text
-        or "/var/" in text or text[:40].lower().find("thp") >= 0 or text[:40].lower().find("transparent") >= 0
+        or "/var/" in text or _names_setting(text[:40].lower())
     )  # fmt: skip
 
 
@@ -201,7 +206,7 @@ def name_in(texts: Sequence[str]) -> Name | None:
         value = found["value"].rstrip("`'\", |") if found["value"][:1] in "Br" else found["value"]
         return Name(found["path"].lstrip("/"), 1, value)
     if label := _LABEL.match(text):
-        knob = (label["knob"] or "enabled").lower()
+        knob = (label["knob"] or label["alone"] or "enabled").lower()
         if label["value"]:
             return Name(knob, 1, label["value"])
         below = 1 + _gap(texts[1:])
