@@ -99,6 +99,7 @@ _DMESG = re.compile(
 )
 _DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
 SPOKEN = re.compile(r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)")  # on a console, by journalctl -o cat, by syslogd
+MAX_SPOKEN = 4  # a hostile line has thousands
 _JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
 BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -125,17 +126,17 @@ class KernelLine:
     foreign: str = ""
 
 
-def split_line(line: str) -> KernelLine:
-    """Take the prefix off a line; a line without one is all text."""
+def split_line(line: str, spoken: int = MAX_SPOKEN) -> KernelLine:
+    """Take the prefix off a line; a line without one is all text. So many `kernel:` may stand one in another."""
     line = line.lstrip(" \t")  # indented in mails and tickets
     carrier = _CARRIER.match(line)
     if not carrier:
-        return _split(line)
-    found = _split(line[carrier.end() :])
+        return _split(line, spoken)
+    found = _split(line[carrier.end() :], spoken)
     return replace(found, host=carrier["host"]) if carrier["host"] and not found.host else found
 
 
-def _split(line: str) -> KernelLine:
+def _split(line: str, most_spoken: int) -> KernelLine:
     if found := _RECORD.match(line):
         bracket, caller = f"[{int(found['microseconds']) / 1e6:12.6f}]", _CALLER.search(found["keys"])
         by_kernel = int(found["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(found["keys"])
@@ -159,8 +160,8 @@ def _split(line: str) -> KernelLine:
         return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
     if found := _UNTIMED_LINE.match(line):
         return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
-    if spoken := SPOKEN.match(line):
-        said = split_line(line[spoken.end() :])
+    if most_spoken and (spoken := SPOKEN.match(line)):
+        said = split_line(line[spoken.end() :], most_spoken - 1)
         return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
     return KernelLine(line)
 
