@@ -59,6 +59,7 @@ _SUBJECT = (
     r"(?:[ _/.-]{1,3}(?P<knob>enabled|defrag|shmem_enabled|khugepaged/defrag))?|(?P<alone>defrag))"
     r"(?: (?:settings?|status|state|mode|is))?"
 )
+_SETTING_HINT = re.compile(r"thp|transparent|defrag", re.IGNORECASE)
 _LABEL = re.compile(
     rf"\s{{0,8}}(?:[-*+|#] ?|\d{{1,3}}[.)] ){{0,3}}{_QUOTE}{_SUBJECT}{_QUOTE}\s{{0,40}}[:=|,-]?{_QUOTE}\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_BRACKETED})?{_QUOTE}(?: ?\|)?\s*$",
@@ -174,15 +175,11 @@ def unplaced_setting(text: str) -> str:
     return found["word"] if found and " " in found[0] else ""
 
 
-def _names_setting(begin: str) -> bool:
-    return "thp" in begin or "transparent" in begin or "defrag" in begin
-
-
 def may_be_name(text: str) -> bool:
     """A quick look at a line."""
     return (
         "/sys/" in text or "/proc/" in text or "/etc/" in text or "/boot/" in text or "/usr/lib/" in text
-        or "/var/" in text or _names_setting(text[:40].lower())
+        or "/var/" in text or _SETTING_HINT.search(text, 0, 40) is not None
     )  # fmt: skip
 
 

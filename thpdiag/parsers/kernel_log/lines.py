@@ -126,17 +126,17 @@ class KernelLine:
     foreign: str = ""
 
 
-def split_line(line: str, spoken: int = MAX_SPOKEN) -> KernelLine:
-    """Take the prefix off a line; a line without one is all text. So many `kernel:` may stand one in another."""
+def split_line(line: str, depth: int = MAX_SPOKEN) -> KernelLine:
+    """Take the prefix off a line; a line without one is all text. `depth` is how many `kernel:` in a row are taken."""
     line = line.lstrip(" \t")  # indented in mails and tickets
     carrier = _CARRIER.match(line)
     if not carrier:
-        return _split(line, spoken)
-    found = _split(line[carrier.end() :], spoken)
+        return _split(line, depth)
+    found = _split(line[carrier.end() :], depth)
     return replace(found, host=carrier["host"]) if carrier["host"] and not found.host else found
 
 
-def _split(line: str, most_spoken: int) -> KernelLine:
+def _split(line: str, depth: int) -> KernelLine:
     if found := _RECORD.match(line):
         bracket, caller = f"[{int(found['microseconds']) / 1e6:12.6f}]", _CALLER.search(found["keys"])
         by_kernel = int(found["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(found["keys"])
@@ -160,8 +160,8 @@ def _split(line: str, most_spoken: int) -> KernelLine:
         return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
     if found := _UNTIMED_LINE.match(line):
         return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
-    if most_spoken and (spoken := SPOKEN.match(line)):
-        said = split_line(line[spoken.end() :], most_spoken - 1)
+    if depth and (spoken := SPOKEN.match(line)):
+        said = split_line(line[spoken.end() :], depth - 1)
         return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
     return KernelLine(line)
 

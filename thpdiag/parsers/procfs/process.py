@@ -419,13 +419,13 @@ def parse_smaps_sum(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
         odd.note(
             *rows[0], "a sum over smaps of all processes, or of awk itself: send `grep AnonHugePages /proc/meminfo`"
         )
-    elif value is None or summed is None or summed["rest"] or len(keys) != 1:
+        return
+    steps = _OPERATION.findall(summed["each"] + summed["all"]) if summed else []
+    if value is None or summed is None or summed["rest"] or len(keys) != 1 or not all(int(n) for _, n in steps):
         odd.note(*rows[0], "a sum over smaps, of what is not clear: send /proc/PID/smaps_rollup")
     else:
         kilobytes = float(value["number"])
-        for sign, number in _OPERATION.findall(summed["each"] + summed["all"]):
-            if not int(number):
-                return
+        for sign, number in steps:
             kilobytes *= int(number) if sign == "/" else 1 / int(number)
         pid = path["pid"] if path["pid"].isdigit() else "?"
         size = {SUMMED[keys.pop()]: float(round(kilobytes * 1024))}
