@@ -9,6 +9,7 @@ import pytest
 from serve_storage_fixtures import ANALYSIS, Hands, Opened, accepted, digest, done, result, sent
 from small_results import document
 from thpdiag.serve.storage.bundles import StorageLimits
+from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.jobs import MAX_ATTEMPTS, Claim
 from thpdiag.serve.storage.storage import Storage
 
@@ -102,15 +103,30 @@ def test_a_restart_takes_up_what_was_running(opened: Opened) -> None:
     assert restarted.cases.document(key) == document(1)
 
 
-@pytest.mark.parametrize(("step", "taken"), [(-119.0, 0), (-121.0, 1), (119.0, 0), (121.0, 1)])
+@pytest.mark.parametrize(("silence", "taken"), [(119.0, 0), (121.0, 1)])
+@pytest.mark.parametrize("jump", [-30 * DAY, 0.0, 30 * DAY])
 def test_a_worker_that_is_silent_is_lost_whatever_the_clock_does(
-    storage: Storage, hands: Hands, step: float, taken: int
+    opened: Opened, hands: Hands, jump: float, silence: float, taken: int
 ) -> None:
-    """Two minutes without a beat, or a beat from the time before the clock was set back."""
+    """Two minutes without a beat; the time of day may be set meanwhile."""
+    steady = Hands()
+    storage = opened(steady=steady)
     accepted(storage, 1)
     claimed(storage)
-    hands.now += step
-    assert storage.jobs.take_up(hands.now - 120.0) == taken
+    hands.now += jump
+    steady.now += silence
+    assert storage.jobs.take_up(120.0) == taken
+
+
+def test_a_worker_of_another_process_has_its_time_too(opened: Opened, hands: Hands) -> None:
+    """From when its claim is seen first."""
+    accepted(opened(), 1)
+    claimed(opened())
+    storage = opened()
+    hands.now += 500.0
+    assert storage.jobs.take_up(120.0) == 0
+    hands.now += 121.0
+    assert storage.jobs.take_up(120.0) == 1
 
 
 def test_a_job_that_ends_every_server_is_given_up(storage: Storage) -> None:
@@ -145,7 +161,7 @@ def test_only_a_silent_worker_loses_its_job(storage: Storage, hands: Hands) -> N
     hands.now += 60
     assert storage.jobs.beat(alive, "matching")
 
-    assert storage.jobs.take_up(silent_since=hands.now - 30) == 1
+    assert storage.jobs.take_up(30) == 1
 
     assert not storage.jobs.beat(silent, "late")
     assert storage.jobs.beat(alive, "matching")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import os
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
-from serve_storage_fixtures import ANALYSIS, OTHER, Hands, Opened, accepted, cased, content, digest, files, sent
+from serve_storage_fixtures import ANALYSIS, OTHER, PLENTY, Hands, Opened, accepted, cased, content, digest, files, sent
 from thpdiag.errors import StoreBusyError, StoreFullError
 from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.database import DAY
@@ -136,6 +137,29 @@ def test_an_upload_expires(storage: Storage, hands: Hands) -> None:
         storage.uploads.append(idle, 0, b"x")
     assert storage.uploads.list_expired() == [idle]
     assert files(storage.folder / "uploads") == sorted([f"{slow}", f"{idle}"])
+
+
+def test_a_time_of_day_that_jumps_ends_no_upload(tmp_path: Path) -> None:
+    """Ahead and back by days: a steady clock decides, and after a restart what the time of day was when bytes came."""
+    day, steady = Hands(), Hands()
+    with closing(Storage.open(tmp_path, clock=day, steady=steady, free=lambda _: PLENTY)) as storage:
+        slow, idle, whole = (storage.uploads.begin(name, 2, "ci", held=name == "c") for name in "abc")
+        day.now += 3 * DAY
+        assert storage.uploads.append(slow, 0, b"x") == 1
+        storage.uploads.append(whole, 0, b"xy")
+        storage.uploads.hold(whole)
+        day.now -= 30 * DAY
+        assert [one.id for one in storage.uploads.list_unfinished()] == sorted([slow, idle, whole])
+        day.now += 60 * DAY
+        assert storage.uploads.list_expired() == []
+        steady.now += DAY / 2
+        storage.uploads.append(slow, 1, b"y")
+        steady.now += DAY / 2
+        assert storage.uploads.list_expired() == sorted([idle, whole])
+        assert storage.uploads.find(idle) is None
+    with closing(Storage.open(tmp_path, clock=day, steady=steady, free=lambda _: PLENTY)) as storage:
+        assert storage.uploads.find(slow) is not None
+        assert storage.uploads.list_expired() == sorted([idle, whole])
 
 
 def test_given_up_is_gone(storage: Storage) -> None:

@@ -133,7 +133,6 @@ class Load:
 
     server: Running
     unready: Collection[int] = ()
-    expiring: bool = False  # uploads may, of a clock that jumps by more than a day: they are begun again
     jobs: dict[Bundle, str] = field(default_factory=dict)  # of each bundle whose upload was answered
     left: list[tuple[str, Bundle]] = field(default_factory=list)  # begun, and stopped half-way by who sent it
     _work: SimpleQueue[Bundle | None] = field(default_factory=SimpleQueue)
@@ -183,14 +182,14 @@ class Load:
     def put(self, bundle: Bundle) -> None:
         while not self._over.is_set():
             answer = self._ask("PUT", f"/api/v1/bundles/{bundle.name}", bundle.content)
-            if answer is not None and not (self.expiring and answer.status == 410):
+            if answer is not None:
                 assert answer.status == 201, answer
                 self.jobs[bundle] = str(json.loads(answer.body)["job"])
                 return
 
     def tus(self, bundle: Bundle) -> None:
-        while (where := self._begun(bundle)) is not None and not self.resume(where, bundle):
-            pass
+        if (where := self._begun(bundle)) is not None:
+            self.resume(where, bundle)
 
     def leave(self, bundle: Bundle) -> None:
         """Send half of it, and no more."""
@@ -198,30 +197,25 @@ class Load:
             self.left.append((where, bundle))
             self._ask("PATCH", where, bundle.content[: len(bundle.content) // 2], {**BYTES, "Upload-Offset": "0"})
 
-    def resume(self, where: str, bundle: Bundle) -> bool:
-        """Ask where it is and go on from there, as often as it takes; False if it has expired."""
+    def resume(self, where: str, bundle: Bundle) -> None:
+        """Ask where it is and go on from there, as often as it takes."""
         while not self._over.is_set():
             told = self._ask("HEAD", where, headers=TUS)
             if told is None:
                 continue
-            if self.expiring and told.status == 410:
-                return False
             assert told.status == 200, told
             offset = int(told.headers["upload-offset"])
             if offset == len(bundle.content):
                 self.jobs[bundle] = told.headers["thpdiag-job"].rpartition("/")[2]
-                return True
+                return
             piece = bundle.content[offset : offset + PIECE]
             sent = self._ask("PATCH", where, piece, {**BYTES, "Upload-Offset": str(offset)})
-            if self.expiring and sent is not None and sent.status == 410:
-                return False
             assert sent is None or sent.status == 204, sent
-        return True
 
     def _begun(self, bundle: Bundle) -> str | None:
         while not self._over.is_set():
             answer = self._ask("POST", "/files", headers=creation(bundle))
-            if answer is not None and not (self.expiring and answer.status == 410):
+            if answer is not None:
                 assert answer.status == 201, answer
                 return answer.headers["location"]
         return None

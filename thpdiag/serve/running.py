@@ -39,7 +39,7 @@ from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, open_oidc, open_receivers, open_storage
 from thpdiag.serve.storage.backup import KEY_FILE
-from thpdiag.serve.storage.database import DAY, parse_database_url
+from thpdiag.serve.storage.database import DAY, parse_database_url, steady_seconds
 from thpdiag.serve.storage.retention import Pruned, Terms
 from thpdiag.serve.storage.storage import DAMAGED, Storage
 from thpdiag.serve.uploads.intake import Intake
@@ -77,11 +77,6 @@ def describe_pruned(pruned: Pruned) -> str:
     }
     gone = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     return f"{gone or 'nothing'}; {pruned.freed} bytes of bundles"
-
-
-def steady_seconds() -> float:
-    """A clock that nobody sets, and that goes on while the machine sleeps where the platform has such a one."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class ClockWatch:

@@ -28,7 +28,7 @@ from thpdiag.serve.access.oidc import OidcSettings, check_oidc, parse_roles
 from thpdiag.serve.access.principals import Access, Mode, parse_networks, parse_scopes
 from thpdiag.serve.mail import check_mail
 from thpdiag.serve.storage.bundles import SPARE_BYTES, StorageLimits
-from thpdiag.serve.storage.database import DAY
+from thpdiag.serve.storage.database import DAY, steady_seconds
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.webhooks import MAIL_SCHEME, Receivers, check_receivers, receiver_key
@@ -212,8 +212,9 @@ def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
     )  # fmt: skip
     receivers = tuple(map(receiver_key, settings.receivers))
     return Storage.open(
-        settings.data, settings.database, limits, patience=settings.keep_uploads, anew=anew, receivers=receivers
-    )
+        settings.data, settings.database, limits,
+        steady=steady_seconds, patience=settings.keep_uploads, anew=anew, receivers=receivers,
+    )  # fmt: skip
 
 
 def data_folder() -> Path:

@@ -230,7 +230,7 @@ class Workers:
         if self._storage.problem():  # the health of the server says so in the log
             return None
         try:
-            self._storage.jobs.take_up(self._storage.clock() - SILENT_SECONDS)
+            self._storage.jobs.take_up(SILENT_SECONDS)
             return self._storage.jobs.claim()
         except StorageError as error:
             LOGGER.warning("no job can be taken: %s", error)

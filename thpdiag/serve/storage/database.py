@@ -124,6 +124,11 @@ Clock = Callable[[], float]  # seconds since 1970 in UTC, which tests give thems
 DAY = 86_400.0
 
 
+def steady_seconds() -> float:
+    """A clock that nobody sets, and that goes on while the machine sleeps where the platform has such a one."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 MAX_SHORT_CHARS: Final = 255  # characters of a text that is indexed, of four bytes at most
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 

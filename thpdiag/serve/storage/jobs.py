@@ -22,6 +22,7 @@ from thpdiag.serve.storage.database import (
     Clock,
     advisory_lock,
     case,
+    fetch_column,
     fetch_row,
     fetch_rows,
     fetch_value,
@@ -95,9 +96,11 @@ class Jobs:
     """`per_owner` is how many jobs of one owner may run at a time; None for as many as there are workers."""
 
     def __init__(
-        self, engine: Engine, clock: Clock, attempts: int = MAX_ATTEMPTS, per_owner: int | None = None
+        self, engine: Engine, clock: Clock, steady: Clock, attempts: int = MAX_ATTEMPTS, per_owner: int | None = None
     ) -> None:
-        self._engine, self._clock, self._attempts, self._per_owner = engine, clock, attempts, per_owner
+        self._engine, self._clock, self._steady = engine, clock, steady
+        self._attempts, self._per_owner = attempts, per_owner
+        self._beats: dict[str, float] = {}  # the last of each claim, by a clock that nobody sets
 
     def find(self, key: str) -> Job | None:
         row = fetch_row(self._engine, _select_jobs().where(job.c.id == key)) if is_id(key) else None
@@ -162,11 +165,17 @@ class Jobs:
             advisory_lock(connection, _CLAIM_LOCK)
             number = connection.execute(taken.returning(job.c.number)).scalar()
             row = None if number is None else connection.execute(_select_jobs().where(job.c.number == number)).first()
-        return None if row is None else Claim(Job(*row), secret)
+        if row is None:
+            return None
+        self._beats[secret] = self._steady()
+        return Claim(Job(*row), secret)
 
     def beat(self, claim: Claim, stage: str) -> bool:
         """Say that the work goes on, and what is being done; False if the job is no longer this claim's."""
-        return self._change(claim, {"heartbeat": self._clock(), "stage": stage})
+        ours = self._change(claim, {"heartbeat": self._clock(), "stage": stage})
+        if ours:
+            self._beats[claim.secret] = self._steady()
+        return ours
 
     def fail(self, claim: Claim, reason: str, status: str = "") -> bool:
         """There will be no case; False if the job is no longer this claim's."""
@@ -177,20 +186,29 @@ class Jobs:
         """Let another do it, at a clean stop: it does not count as an attempt."""
         return self._change(claim, {**_QUEUED_VALUES, "attempts": job.c.attempts - 1})
 
-    def take_up(self, silent_since: float | None = None) -> int:
+    def take_up(self, silent_seconds: float | None = None) -> int:
         """Queue again what was running when the server ended; how many jobs that were.
 
-        With a time only those whose last heartbeat is older, whose worker alone has ended; or as far ahead, from before
-        the clock was set back. A job that has taken all its attempts with it fails.
+        With `silent_seconds` only those that had no heartbeat for so long in this process, whose worker alone has
+        ended. A job that has taken all its attempts with it fails.
         """
         lost = job.c.state == RUNNING
-        if silent_since is not None:
-            lost &= ~job.c.heartbeat.between(silent_since, 2 * self._clock() - silent_since)
+        if silent_seconds is not None:
+            if not (silent := self._list_silent(silent_seconds)):
+                return 0
+            lost &= job.c.claim.in_(silent)
         why = {"status": "lost", "reason": SERVER_ENDED.format(self._attempts)}
         spent = {"state": FAILED, "claim": None, "ended": self._clock(), **why}
         with write_transaction(self._engine) as connection:
             connection.execute(update(job).where(lost, job.c.attempts >= self._attempts).values(spent))
             return connection.execute(update(job).where(lost).values(_QUEUED_VALUES)).rowcount
+
+    def _list_silent(self, seconds: float) -> list[str]:
+        """Secrets of claims; one that this process has not seen is silent from now on."""
+        claims, now = fetch_column(self._engine, select(job.c.claim).where(job.c.state == RUNNING)), self._steady()
+        for secret in set(self._beats) - set(claims):
+            self._beats.pop(secret, None)
+        return [secret for secret in claims if now - self._beats.setdefault(secret, now) >= seconds]
 
     def _change(self, claim: Claim, values: Mapping[str, Any]) -> bool:
         with write_transaction(self._engine) as connection:

@@ -135,10 +135,13 @@ class Storage:
         patience: float = DAY,
         free: Callable[[Path], int] = free_bytes,
         *,
+        steady: Clock | None = None,
         anew: bool = False,
         receivers: Sequence[str] = (),
     ) -> Self:
         """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds.
+
+        `steady` is a clock that nobody sets, by which silence is measured; the other one if none is given.
 
         StoreError if bundles are there and their database is not, unless it shall be made `anew`.
         """
@@ -160,8 +163,9 @@ class Storage:
         inodes = {place: place.stat().st_ino for place in places}
         event.listen(engine, "handle_error", partial(_note_damage, damage))
         room, audit, links = Room(spool, bounds, free), AuditTable(engine), Links(engine, clock)
-        uploads = Uploads(engine, spool, room, clock, patience)
-        jobs, removal = Jobs(engine, clock, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
+        steady = steady or clock
+        uploads = Uploads(engine, spool, room, clock, steady, patience)
+        jobs, removal = Jobs(engine, clock, steady, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
         retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
             *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),

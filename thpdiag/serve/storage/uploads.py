@@ -6,6 +6,9 @@ The length of the file is the offset: it is true after any crash. An upload goes
     held        all of it is there and waits for others that it is judged with; it expires if they do not come
     arrived     all of it is on the disk and its sha256 is known; after a crash the next start takes it up from here
     finished    it is a bundle, and a job of the queue is named
+
+When one expires is stored as a time of day, for the next start. Within a process a clock that nobody sets decides, so
+that a time of day that jumps ends no upload.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ from thpdiag.serve.storage.database import (
     Clock,
     fetch_column,
     fetch_row,
+    fetch_rows,
     is_id,
     new_id,
     upload,
@@ -111,11 +115,15 @@ def _hash_file(file: Path, size: int) -> hashlib._Hash:
 
 
 class Uploads:
-    def __init__(self, engine: Engine, spool: Path, room: Room, clock: Clock, patience: float = DAY) -> None:
-        self._engine, self._spool, self._room, self._clock, self._patience = engine, spool, room, clock, patience
+    def __init__(
+        self, engine: Engine, spool: Path, room: Room, clock: Clock, steady: Clock, patience: float = DAY
+    ) -> None:
+        self._engine, self._spool, self._room, self._patience = engine, spool, room, patience
+        self._clock, self._steady = clock, steady
         self._digests = RunningDigests()
         self._lock, self._writing = Lock(), set[str]()
         self._reserved: dict[str, int] = {}
+        self._deadlines: dict[str, float] = {}  # by the steady clock, of those that this process has seen
 
     def begin(self, name: str, size: int | None, owner: str, *, held: bool = False) -> str:
         """Reserve the first room and make the file; StoreFullError if all of it has none. The name is for people.
@@ -133,12 +141,13 @@ class Uploads:
             with disk_full_as_store_error():
                 os.close(os.open(self.file(key), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
                 sync_folder(self._spool)
+        self._deadlines[key] = self._steady() + self._patience
         return key
 
     def find(self, key: str) -> Upload | None:
         """What is known of it; None if it is not there or has expired."""
         row = fetch_row(self._engine, select(upload).where(upload.c.id == key)) if is_id(key) else None
-        if row is None or (row.state in (RECEIVING, HELD) and row.expires <= self._clock()):
+        if row is None or (row.state in (RECEIVING, HELD) and self._is_late(key, row.expires)):
             return None
         offset = row.size
         if row.state == RECEIVING:
@@ -165,6 +174,7 @@ class Uploads:
             except FileNotFoundError as error:
                 raise GoneError("no such upload") from error
             self._digests.add(key, file, offset, block)
+            self._deadlines[key] = self._steady() + self._patience
         return offset + len(block)
 
     def arrive(self, key: str) -> tuple[str, int]:
@@ -213,8 +223,11 @@ class Uploads:
         return list(filter(None, map(self.find, fetch_column(self._engine, begun))))
 
     def list_expired(self) -> list[str]:
-        late = upload.c.state.in_((RECEIVING, HELD)) & (upload.c.expires <= self._clock())
-        return fetch_column(self._engine, select(upload.c.id).where(late).order_by(upload.c.id))
+        wanted = select(upload.c.id, upload.c.expires).where(upload.c.state.in_((RECEIVING, HELD)))
+        waiting = dict(map(tuple, fetch_rows(self._engine, wanted.order_by(upload.c.id))))
+        for key in set(self._deadlines) - waiting.keys():
+            self._deadlines.pop(key, None)
+        return [key for key, expires in waiting.items() if self._is_late(key, expires)]
 
     def list_arrived(self) -> list[str]:
         """Those that a crash has kept from becoming bundles."""
@@ -231,6 +244,13 @@ class Uploads:
         if not is_id(key):
             raise ValueError("no id of an upload")
         return self._spool / key
+
+    def _is_late(self, key: str, expires: float) -> bool:
+        left = expires - self._clock()
+        deadline = self._deadlines.get(key)
+        if deadline is None and left > 0:
+            deadline = self._deadlines[key] = self._steady() + left
+        return deadline is None or deadline <= self._steady()
 
     def _reserve(self, known: Upload, needed: int) -> None:
         """More room and more time for an upload, written down now and then."""
