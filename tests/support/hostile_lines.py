@@ -33,7 +33,7 @@ def main(length: int) -> int:
     fuzz.freeze_memory()
     tried, failed = [], False
     for module, _, parser in constants():
-        fixtures = fuzz.fixtures().get(parser.name, ())
+        fixtures = [f for f in fuzz.fixtures().get(parser.name, ()) if not f.path.endswith(".gz")]  # which is no line
         texts = {t.encode("utf-8", "replace") for p in by_module[module] for t in astray(p, length, plain=False)}
         for fixture in fixtures[:1]:
             begin, rest = fixture.data.split(b"\n")[:TOP], fixture.data.split(b"\n")[TOP:]

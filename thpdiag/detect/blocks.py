@@ -135,6 +135,10 @@ class Detector:
 
     def __init__(self, formats: Sequence[Format], *, strict: bool = False) -> None:
         self._opening = sorted(formats, key=lambda f: (-f.priority, f.name))
+        self._by_word: dict[str, list[int]] = {}  # places in that list; a line is searched for each word once
+        for place, one in enumerate(self._opening):
+            for word in one.words or ("",):
+                self._by_word.setdefault(word, []).append(place)
         self._by_path = [f for f in formats if f.paths]
         self._strict = strict
         self._recent: dict[str, tuple[Parser, ...]] = {}
@@ -689,7 +693,8 @@ class Detector:
         """The parsers that may open at a line, as asked; recorders print the same headers again and again."""
         known = self._recent.get(text)
         if known is None:
-            known = tuple(f.load() for f in self._opening if f.opens_at(text))
+            places = {place for word in self._by_word if word in text for place in self._by_word[word]}
+            known = tuple(f.load() for f in map(self._opening.__getitem__, sorted(places)) if f.opens_at(text))
             if len(text) <= MAX_CACHED_CHARS:
                 if len(self._recent) >= MAX_CACHED_LINES:
                     self._recent.clear()

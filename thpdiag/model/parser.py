@@ -86,6 +86,10 @@ class Parser(NamedTuple):
     priority: int = 0
     lookahead: int = 8
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        return ()
+
     def opens_at(self, text: str) -> bool:
         return self.opens is not None and self.opens.match(text) is not None
 
@@ -102,6 +106,10 @@ class Format(Protocol):
     def paths(self) -> tuple[Pattern[str], ...]: ...
     @property
     def priority(self) -> int: ...
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Of every line that opens a block one of these is a part; none if nothing is known of such lines."""
+
     def opens_at(self, text: str) -> bool: ...
     def load(self) -> Parser: ...
 

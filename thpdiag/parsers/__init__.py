@@ -35,7 +35,7 @@ class DeferredParser:
     constant: str
     starts: str = ""
     flags: int = 0
-    words: tuple[str, ...] = ()  # of every line that opens a block one of these is a part
+    words: tuple[str, ...] = ()
     suffixes: tuple[str, ...] = ()
     priority: int = 0
 
