@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import islice
 from pathlib import Path
 
 import pytest
 
 from thpdiag.bundle import Member, members
 
-FOLDER = "sosreport-web1-2026-11-20-abcdefg/sys/devices/pci0000:00/0000:00:1f.2/" + "very-deep/" * 5
-CONTENT = {f"{FOLDER}{number:04}/attribute": b"%d\n" % number * (number % 700) for number in range(1500)}
+FOLDER = "sosreport-web1-2026-11-20-abcdefg/sys/devices/pci0000:00/0000:00:1f.2/"
+DEEP = "very-deep/"
 
 
-def names(form: int, *, directories: bool = False) -> io.BytesIO:
+def content(depth: int = 5) -> dict[str, bytes]:
+    return {f"{FOLDER}{DEEP * depth}{n:04}/attribute": b"%d\n" % n * (n % 700) for n in range(1500)}
+
+
+def names(form: int, depth: int = 5, *, directories: bool = False) -> io.BytesIO:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=form) as archive:
-        for name, data in CONTENT.items():
+        for name, data in content(depth).items():
             if directories:
                 folder = tarfile.TarInfo(name.rpartition("/")[0] + "/")
                 folder.type = tarfile.DIRTYPE
@@ -30,8 +35,7 @@ def names(form: int, *, directories: bool = False) -> io.BytesIO:
     return out
 
 
-def read(archive: io.BytesIO, every: int) -> Iterator[tuple[str, bytes]]:
-    wanted = {name for number, name in enumerate(CONTENT) if number % every == 0}
+def read(archive: io.BytesIO, wanted: Container[str]) -> Iterator[tuple[str, bytes]]:
     for found in members([Path("-")], wanted.__contains__, stdin=archive):
         assert isinstance(found, Member), found
         yield found.path, b"".join(found.chunks())
@@ -44,10 +48,19 @@ def read(archive: io.BytesIO, every: int) -> Iterator[tuple[str, bytes]]:
 @pytest.mark.parametrize("every", [1, 2, 97])
 def test_members_with_long_names_are_found(form: int, every: int, *, directories: bool) -> None:
     """Each wanted one with its whole name and content, wherever the others end in the buffer."""
-    wanted = {name: data for number, (name, data) in enumerate(CONTENT.items()) if number % every == 0}
+    wanted = dict(islice(content().items(), 0, None, every))
 
-    assert max(map(len, CONTENT)) > 100
-    assert dict(read(names(form, directories=directories), every)) == wanted
+    assert min(map(len, wanted)) > 100
+    assert dict(read(names(form, directories=directories), wanted)) == wanted
+
+
+@pytest.mark.parametrize("depth", [40, 60, 390])
+@pytest.mark.parametrize("every", [1, 2, 97])
+def test_members_with_very_long_names_are_found(depth: int, every: int) -> None:
+    """Names that take up several blocks of the archive, of GNU tar."""
+    wanted = dict(islice(content(depth).items(), 0, None, every))
+
+    assert dict(read(names(tarfile.GNU_FORMAT, depth), wanted)) == wanted
 
 
 def test_a_long_name_without_a_member_is_no_member() -> None:
@@ -57,5 +70,5 @@ def test_a_long_name_without_a_member_is_no_member() -> None:
     broken = whole[: first + 1024] + b"\xff" * 512 + whole[first + 1536 :]
     found = [m for m in members([Path("-")], lambda _: True, stdin=io.BytesIO(broken)) if isinstance(m, Member)]
 
-    assert f"{FOLDER}0001/attribute" not in [m.path for m in found]
-    assert len(found) == len(CONTENT) - 1
+    assert f"{FOLDER}{DEEP * 5}0001/attribute" not in [m.path for m in found]
+    assert len(found) == len(content()) - 1

@@ -36,18 +36,21 @@ from thpdiag.bundle.tar_format import (
     parse_old_gnu_map,
     parse_pax_map,
 )
-from thpdiag.bundle.tree import Entry, EntryKind, canonical_path, printable
+from thpdiag.bundle.tree import Entry, EntryKind, NameForm, canonical_path, is_printable, printable
 from thpdiag.model import Citation, Problem, ProblemKind
 from thpdiag.model.text import path_name, quoted
 
 _PLAIN = Struct("100s24x11sB12x6s2sc100x8s80xB166x")
 PLAIN_KINDS = b"0xL"
 LOOKAHEAD_BYTES = 3 * BLOCK  # a header and two blocks of what follows are looked at
+MAX_LONG_NAME = 8 * BLOCK  # bytes of a name in a body of its own that is passed without the strict parser
 
 
 def _needs_second_look(path: str) -> bool:
     """Not canonical, a directory, or not printable."""
-    return "/." in path or "//" in path or path[0] in "/." or path[-1] == "/" or not path.isprintable()
+    return (
+        ("." in path and "/." in path) or "//" in path or path[0] in "/." or path[-1] == "/" or not is_printable(path)
+    )
 
 
 def _long_name(buffer: bytes, at: int, size: int) -> str:
@@ -107,7 +110,7 @@ class TarWalker:
         self._chain = 0
         self._problems = ProblemFold(apart=10)
         self._start = 0  # offset of the header at hand
-        self._wanted_at = -1  # offset of the header whose path was asked for and is interesting
+        self._wanted = (-1, "")  # offset of the header whose path was asked for and is interesting, and the path
         self._zeros = 0  # blocks of zeros just passed
         self._cut = False
 
@@ -150,25 +153,27 @@ class TarWalker:
         """Passes the members that nobody wants; stops at the first header that needs more than a look."""
         stream = self._stream
         while stream.fill(LOOKAHEAD_BYTES) and stream.buffer[stream.at + 156] in PLAIN_KINDS:
-            end, (at, members, wanted) = len(stream.buffer), self._skip_plain_members()
+            begin, end = stream.offset - stream.at, len(stream.buffer)
+            at, members, wanted = self._skip_plain_members()
             if at > stream.at:
                 self._after_zeros()
             stream.at = min(at, end)
             self._budget.count_members(members)
             self._advance(max(at - end, 0))
             if wanted:
-                self._wanted_at = stream.offset
+                self._wanted = begin + wanted[0], wanted[1]
             if len(stream.buffer) - stream.at >= LOOKAHEAD_BYTES:
                 return
 
-    def _skip_plain_members(self) -> tuple[int, int, bool]:
-        """Where in the buffer, or behind it, the first header is that was not passed, how many members were.
+    def _skip_plain_members(self) -> tuple[int, int, tuple[int, str] | None]:
+        """Where in the buffer, or behind it, the first header is that was not passed, and how many members were.
 
-        And whether the member there was asked for and is interesting. The stream itself is not moved.
+        And, if that header is of a member that was asked for and is interesting, where it is and the path; else None.
+        The stream itself is not moved.
         """
         buffer, at, interesting = self._stream.buffer, self._stream.at, self._interesting
         view, last, unpack = memoryview(buffer), len(buffer) - LOOKAHEAD_BYTES, _PLAIN.unpack_from
-        members, wanted = 0, False
+        members, wanted = 0, None
         long, held = "", 0  # the name from a header of its own, and where that is
         try:
             while at <= last:
@@ -187,17 +192,20 @@ class TarWalker:
                 if kind == b"0":
                     path = long or name.partition(b"\0")[0].decode()
                     packed = size and may_be_packed(buffer, body, size)
-                    if packed or _needs_second_look(path) or (wanted := interesting(path, size)):
+                    if packed or _needs_second_look(path):
+                        break
+                    if interesting(path, size):
+                        wanted = at, path
                         break
                     members, long = members + 1, ""
-                elif kind == b"L" and not long and size <= BLOCK:
+                elif kind == b"L" and not long and size <= MAX_LONG_NAME:
                     long, held = _long_name(buffer, body, size), at
                 elif long or kind != b"x" or size > BLOCK or not HARMLESS.fullmatch(buffer, body, body + size):
                     break
                 at = body + (size + 511 & -512)
         except (ValueError, IndexError):
             pass  # no octal digits, no UTF-8, no name: the strict parser says what it is
-        return held if long else at, members, wanted
+        return held if long and not wanted else at, members, wanted
 
     def _after_zeros(self) -> None:
         if self._zeros:
@@ -271,10 +279,13 @@ class TarWalker:
         extended, self._extended, self._chain = self._extended, Extended(), 0
         size = header.size if extended.size is None else extended.size
         body = _Body(self._stream, 0 if header.kind in _NO_BODY else size)
-        name = self._name(extended.name(header.name))
-        if header.kind in _NO_MEMBER or (name.endswith("/") and header.kind not in _LINKS):
-            return None, body
-        path, form = canonical_path(name)
+        wanted = self._start == self._wanted[0]
+        path, form = self._wanted[1], NameForm.RELATIVE
+        if not wanted:
+            name = self._name(extended.name(header.name))
+            if header.kind in _NO_MEMBER or (name.endswith("/") and header.kind not in _LINKS):
+                return None, body
+            path, form = canonical_path(name)
         if not path:
             self._problems.add(
                 "nameless", Problem(Citation(self._archive), f"member without a name at offset {self._start}")
@@ -287,7 +298,7 @@ class TarWalker:
             return Entry(path, EntryKind.SYMLINK, target=target), body
         if header.kind == b"1" and not self._hard_link_has_body(size):
             return Entry(path, EntryKind.HARDLINK, target=target), _Body(self._stream, 0)
-        wanted = self._start == self._wanted_at or self._interesting(path, size)
+        wanted = wanted or self._interesting(path, size)
         entry = Entry(path, EntryKind.FILE, size, body.chunks(), form=form, wanted=wanted)
         if header.kind == b"S" or extended.sparse or extended.sparse_map:
             entry, body = self._sparse(entry, header, extended, size)

@@ -62,9 +62,17 @@ def printable(name: bytes | str) -> str:
     'a\\\\x1b[31m\\\\xff'
     """
     text = name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")
-    if text.isprintable():
+    if is_printable(text):
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+_PRINTABLE_ASCII = bytes(range(0x20, 0x7F))
+
+
+def is_printable(text: str) -> bool:
+    """As `str.isprintable`, several times as fast for long names of ASCII."""
+    return not text.encode().translate(None, _PRINTABLE_ASCII) if text.isascii() else text.isprintable()
 
 
 def canonical_path(name: str) -> tuple[str, NameForm]:
@@ -75,7 +83,7 @@ def canonical_path(name: str) -> tuple[str, NameForm]:
     >>> canonical_path("/a/./b/../c")[0], canonical_path("../../etc/passwd")[1].name
     ('a/c', 'OUTSIDE')
     """
-    if not ("//" in name or "/." in name or name.startswith((".", "/")) or name.endswith("/")):
+    if not ("//" in name or ("." in name and "/." in name) or name.startswith((".", "/")) or name.endswith("/")):
         return name, NameForm.RELATIVE
     parts: list[str] = []
     form = NameForm.ABSOLUTE if name.startswith("/") else NameForm.RELATIVE
