@@ -273,6 +273,16 @@ def test_folded_tasks_and_marks() -> None:
     assert next(f for f in bcc.frames if f.name == "exec_simple_query").kernel is None
 
 
+@pytest.mark.parametrize("last", ["grow;main;asm_exc_page", "grow;main;", "worker 1;do_fault"])
+def test_folded_stacks_cut_in_a_line(last: str) -> None:
+    """A stack without its count belongs to them, and is named: the shares are of what is left."""
+    whole = "\n".join(("grow;main;clear_page_rep 4", "grow;main;asm_exc_page_fault;compact_zone 7", last))
+    lines = [(number, line) for number, line in enumerate(whole.split("\n"), 1)]
+    found = [one.record for one in Detector(all_parsers()).read("stacks.folded", lines)]
+    assert [one.total_samples for one in found if isinstance(one, Profile)] == [11]
+    assert [(one.cite.line, "a;b;c count" in one.text) for one in found if isinstance(one, Problem)] == [(3, True)]
+
+
 PROSE = [
     "We tried this; then that; and rebooted in 2012",
     "name;uid;home 7",

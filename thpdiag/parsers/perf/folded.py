@@ -32,6 +32,7 @@ _LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")
 _PLACE = re.compile(r"_\[(?P<letter>[kijw])\]$")
 _TASK = re.compile(r"(?P<comm>\S.*?)-(?P<pid>\d{1,10}|\?)(?:/(?P<tid>\d{1,10}))?$")
 _OPENS = re.compile(r"[^\s;,|\"<>=]{1,64}(?: [^\s;]{1,40}){0,3};\S.*\s\d+(?:\.\d+)?$")
+_CUT = re.compile(r"[^\s;,|\"<>=$]{1,64}(?: [^\s;]{1,40}){0,3}(?:;[^\s;=]+)+;?")
 _LETTERS = re.compile(r"[A-Za-z_]{2}")
 _BORDERS = {"-", "--"}
 _PERIODS = 10_000  # half of the stacks of a recording are seldom, so that numbers of samples are far smaller
@@ -157,9 +158,11 @@ def _believable(text: str) -> bool:
 
 
 def continues(text: str) -> bool:
-    """Anything with a `;` and a count; a task alone with a count (samples without stack)."""
+    """Anything with a `;` and a count; a task alone with a count (samples without stack); a stack cut off before it."""
     found = _LINE.match(text.strip())
-    return found is not None and (";" in found["stack"] or " " not in found["stack"])
+    if found is None:
+        return _CUT.fullmatch(text.strip()) is not None
+    return ";" in found["stack"] or " " not in found["stack"]
 
 
 def _confirm(ahead: list[str]) -> bool:
