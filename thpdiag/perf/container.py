@@ -391,7 +391,7 @@ class Recording:
             troubles["ends inside its header", DAMAGED] += 1
             return None
         header = self._header = parse_header(raw, self._contents.order)
-        if header.attributes.offset >= header.data.end and header.data.size:
+        if header.attributes.offset >= header.data.end > FILE_BYTES and header.data.size:
             stream = self._attributes_behind(stream, header)
         else:
             front = stream.read(min(max(header.data.offset - FILE_BYTES, 0), MAX_FRONT_BYTES))
