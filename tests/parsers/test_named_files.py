@@ -6,6 +6,7 @@ import base64
 import io
 import json
 import random
+import re
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -190,6 +191,14 @@ ON_MANY = {
     ),
     "Ansible": f"$ ansible db -a '{READ}'\n"
     + "".join(f"{host} | CHANGED | rc=0 >>\n{listed}\n" for host, listed in LISTED.items()),
+    "a message of a play": f"TASK [debug] {'*' * 67}\n"
+    + "".join(f'ok: [{host}] => {{\n    "msg": "{ENABLED[0]}: {listed}"\n}}\n' for host, listed in LISTED.items()),
+    "a command of a play, -v": f"TASK [read it] {'*' * 65}\n"
+    + "".join(f"changed: [{h}] => {json.dumps({'cmd': READ.split(), 'stdout': text})}\n" for h, text in LISTED.items()),
+    "a task for each, delegated": "".join(
+        f"ok: [localhost -> {host}(10.9.8.7)] => (item=x) => {json.dumps({'cmd': READ, 'stdout': listed})}\n"
+        for host, listed in LISTED.items()
+    ),
 }
 
 
@@ -212,7 +221,7 @@ BY_SSH = {
     "a line each": f"$ for h in db1 db2; do ssh $h {READ}; done\n" + "\n".join(LISTED.values()) + "\n",
     "names above": f"$ for h in db{{1..2}}; do echo \"== $h\"; ssh $h '{READ}; grep compact_stall /proc/vmstat'; done\n"
     + "".join(f"== {host}\n{listed}\ncompact_stall 7\n" for host, listed in BOTH),
-    "names of hosts in a file": f"$ while read h; do echo $h; ssh -n $h {READ}; done < hosts\n"
+    "names in a file": f"$ while read h; do echo $h; ssh -n $h {READ}; done < hosts\n"
     + "".join(f"{host}\n{listed}\n" for host, listed in BOTH),
     "names before": f'$ for h in $(cat hosts); do echo -n "$h: "; ssh $h {READ}; done\n'
     + "".join(f"{host}: {listed}\n" for host, listed in BOTH),
@@ -237,6 +246,24 @@ def test_what_ssh_prints_is_of_the_host_that_it_reached(form: str) -> None:
         if is_enabled(reading.record)
     }
     assert found == {("db1", "always"), ("db2", "never")}
+
+
+ADDRESSES = {"db1": "10.0.0.1", "db2": "10.0.0.2"}
+OF_ADDRESSES = {
+    **{form: text for form, text in ON_MANY.items() if "db[1-2]" not in text},
+    **{form: BY_SSH[form] for form in ("one by one", "a line each", "names in a file", "names before", "salt", "pssh")},
+    "prompts": "".join(f"[root@{host} ~]# {READ}\n{listed}\n" for host, listed in BOTH),
+}
+
+
+@pytest.mark.parametrize("form", OF_ADDRESSES)
+def test_hosts_that_are_named_by_their_addresses(form: str) -> None:
+    """Addresses begin alike, and are of different hosts."""
+    text = re.sub("db[12]", lambda name: ADDRESSES[name[0]], OF_ADDRESSES[form])
+    found = {
+        (reading.group[1], reading.record.value) for reading in readings(text.encode()) if is_enabled(reading.record)
+    }
+    assert found == {("10.0.0.1", "always"), ("10.0.0.2", "never")}
 
 
 def test_what_ssh_prints_of_nobody_knows_which_host_is_not_read() -> None:

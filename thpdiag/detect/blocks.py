@@ -86,6 +86,7 @@ from thpdiag.detect.transcript import (
     parse_prompt,
     parse_speaker,
     parse_watch,
+    without_domain,
 )
 from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record
@@ -365,7 +366,7 @@ class Detector:
         found: list[TaggedRecord] = []
         for file in files:
             content = [(line.number + file.line, text) for text in file.content.splitlines() or [""]]
-            context.host = file.host.split(".")[0] or context.host
+            context.host = without_domain(file.host) or context.host
             parser = self._parser_of_path(file.path)
             if parser:
                 found += self._records_of_file(file.path, parser, content, context) or ()

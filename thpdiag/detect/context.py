@@ -14,7 +14,7 @@ from thpdiag.detect.named_files import Section
 from thpdiag.detect.session import folder_after, with_absolute_settings
 from thpdiag.detect.session_clock import Group, SessionClock
 from thpdiag.detect.testimony import MAX_LINES
-from thpdiag.detect.transcript import Prompt, TextLine, parse_prompt
+from thpdiag.detect.transcript import Prompt, TextLine, parse_prompt, without_domain
 from thpdiag.knowledge.workloads import changes_of, configured_switch
 from thpdiag.model import Citation, Event, Moment, Problem, ProblemKind
 from thpdiag.model.parser import Parser, Source
@@ -293,7 +293,7 @@ class Context:
         self.folder = folder_after(self.folder, typed.command)
         self.command = with_absolute_settings(typed.command, self.folder)
         if typed.host:
-            self.host = typed.host.split(".")[0]
+            self.host = without_domain(typed.host)
         if self.looping:  # the time of a loop's last round says nothing of the next command
             self.time = None
         found = _FILE_COMMAND.search(self.command)

@@ -23,6 +23,7 @@ MIN_WIDTH, MIN_MARKED, MIN_CUT = 40, 2, 3  # columns; lines that end at the same
 RIGHT_EDGE, TABLE_GAPS = 30, 2  # columns at the right, and of how many of them are blanks in a table
 MARK = "..."
 _LAST_WORD = re.compile(r"(?<=\S)\s*(?!\.{4})\S+$")  # not of rulers
+_RULER = re.compile(r"([-=~_*#+])\1{3}$")
 _LAST_CELL = re.compile(r"(?<=,)[^,]*$")
 _CELLS = re.compile(r"[^\s,\"{]+,(?:[^,\"{]+,){3}")  # blanks are parts of them: 30.2 is not 30.2 GB
 _GRAPH = re.compile(r" {12}[ |-]")  # its lines keep their places, and the marks at their ends
@@ -74,6 +75,7 @@ def _are_marked(lines: Sequence[str]) -> bool:
 
 
 def _are_cut(lines: Sequence[str]) -> bool:
+    lines = [line for line in lines if not _RULER.search(line)]  # which programs make as wide as a terminal
     most = 0.75 * len(lines)
     gaps = sum(
         sum(map(signs.count, " |")) >= most for signs in zip(*(line[-RIGHT_EDGE:] for line in lines), strict=True)

@@ -50,7 +50,7 @@ _NAMED = re.compile(
 )
 _BULLET = re.compile(r"(?P<stamp>)(?P<who>[ \t]{0,8}[-|*\u2022\u00b7\u25aa\u2023\u25e6])(?:[ \t](?P<rest>.*)|$)")
 _OF_HOST = re.compile(
-    r"(?P<host>[A-Za-z][\w.-]{0,80}): (?P<rest>.*)$"
+    r"(?P<host>[A-Za-z][\w.-]{0,80}|\d{1,3}(?:\.\d{1,3}){3}): (?P<rest>.*)$"
     r"|\[(?P<host2>[\w.@-]{1,81})\] (?:out|(?P<typed>run|sudo)):(?: (?P<rest2>.*)|$)"
 )
 _MARKS = (_LOGGED, _STAMPED, _NAMED, _BULLET)

@@ -8,12 +8,12 @@
     PATH = VALUE    PATH: VALUE    PATH,"VALUE"    | PATH | VALUE |    - `PATH`: `VALUE`    VALUE (PATH)    beside it
     THP: always madvise [never]                                words for the file, where only the values can be meant
     {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, in base64 too (Ansible's slurp)
-    db1 | CHANGED | rc=0 >>                                    Ansible: the host of what comes below
+    db1 | CHANGED | rc=0 >>    ok: [db1] => {                  Ansible: the host of what comes below
     --------    db1    --------                                clush -b, dshbak: the same in three lines
 
 All of them mean what `cat PATH` at a prompt does. A name counts only if what stands there can be the content of that
 file: prose names paths all the time. Sources: supportutils, supportconfig.rc (conf_files, log_files, log_cmd); head(1),
-more(1); clush(1), dshbak(1); Ansible's minimal callback, its command and slurp modules.
+more(1); clush(1), dshbak(1); Ansible's minimal and default callbacks, its command, debug, and slurp modules.
 """
 
 from __future__ import annotations
@@ -73,6 +73,10 @@ _WORD = r"(?:always|madvise|never|defer(?:\+madvise)?|within_size|advise|deny|fo
 _LIST = re.compile(rf"(?<![\w+\[\]])(?:{_WORD} ){{0,5}}\[(?P<word>{_WORD})\](?: {_WORD}){{0,5}}(?![\w+\[\]])")
 _ANSIBLE = re.compile(
     r"(?P<host>[\w.-]{1,255}) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=\d{1,3} >>|=> (?P<json>\{))\s*$"
+)
+_ANSIBLE_TASK = re.compile(  # of the default callback; a delegated task ran on the host behind the arrow
+    r"(?:ok|changed|fatal|failed|unreachable): \[(?:[\w.-]{1,255} -> )?(?P<host>[\w.-]{1,255})(?:\([^()\]]{1,255}\))?\]"
+    r"(?:: [A-Z]{2,20}!?)?(?: => \(item=[^()]{0,400}\))? => (?P<json>\{.*)$"
 )
 _PSSH = re.compile(
     r"\[\d{1,5}\] \d\d:\d\d:\d\d \[(?:SUCCESS|FAILURE)\] (?:[\w.-]{1,60}@)?(?P<host>[A-Za-z0-9][\w.-]{0,252})"
@@ -146,21 +150,29 @@ def section_of(texts: Sequence[str]) -> Section | None:
 
 def may_be_host_heading(text: str) -> bool:
     """A quick look at a line."""
-    return text.startswith("-----") or " | " in text or "SUCCESS] " in text or "FAILURE] " in text
+    return (
+        text.startswith("-----") or " | " in text or "] => " in text or "]: " in text
+        or "SUCCESS] " in text or "FAILURE] " in text
+    )  # fmt: skip
 
 
 def is_host_heading(text: str, following: str) -> bool:
     """Whether a line can be the first of what names the host of the output below."""
     if not may_be_host_heading(text):
         return False
-    return bool(_ANSIBLE.match(text) or _PSSH.match(text) or (_HOST_RULER.match(text) and _HOST_NAMES.match(following)))
+    return bool(
+        _ANSIBLE.match(text)
+        or _ANSIBLE_TASK.match(text)
+        or _PSSH.match(text)
+        or (_HOST_RULER.match(text) and _HOST_NAMES.match(following))
+    )
 
 
 def host_heading(texts: Sequence[str]) -> tuple[str, int, str]:
     """The host, or hosts, that Ansible, pssh or clush names above what a command printed there, empty if these lines do
     not; how many lines that takes, and the begin of JSON.
     """
-    if found := _ANSIBLE.match(texts[0]):
+    if found := _ANSIBLE.match(texts[0]) or _ANSIBLE_TASK.match(texts[0]):
         return found["host"], 1, found["json"] or ""
     if found := _PSSH.match(texts[0]):
         return found["host"], 1, ""

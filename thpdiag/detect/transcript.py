@@ -111,6 +111,9 @@ class TextLine(NamedTuple):  # there are millions; a frozen dataclass takes thre
     stamp: str = ""
 
 
+_ADDRESS = re.compile(r"\d{1,3}(?:\.\d{1,3}){3}", re.ASCII)
+
+
 class Prompt(NamedTuple):
     """A command somebody typed.
 
@@ -121,6 +124,11 @@ class Prompt(NamedTuple):
     host: str = ""
     folder: str = ""
     user: str = ""
+
+
+def without_domain(host: str) -> str:
+    """The first part of a host's name. An address stays whole: those of a network begin alike."""
+    return host if _ADDRESS.fullmatch(host) else host.partition(".")[0]
 
 
 def looks_like_html(head: str) -> bool:

@@ -165,10 +165,13 @@ MIN_SWITCHES = 20
 def read_sched_latency(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """Mean delay of the tasks of one name that switched often enough, the worst first."""
     rows: list[tuple[float, int, str, re.Match[str]]] = []
+    seldom: list[tuple[int, str]] = []
     for number, text in lines:
         if found := SCHED_ROW.match(text):
             if int(found["switches"]) >= MIN_SWITCHES:
                 rows.append((float(found["avg"]), number, text, found))
+            else:
+                seldom.append((number, text))
         elif text.strip() and not (SCHED_HEAD.match(text) or SCHED_REST.match(text)):
             errors.note(number, text, "a line that perf sched latency does not print")
     for mean, number, text, found in sorted(rows, key=lambda row: (-row[0], row[1]))[:10]:
@@ -176,6 +179,8 @@ def read_sched_latency(source: Source, lines: Lines, errors: ParseErrors) -> Ite
         labels = (("comm", who), ("switches", found["switches"]), ("longest", longest))
         cite = source.cite(number, text)
         yield Fact("sched.delay_mean", round(mean / 1000, 9), cite, labels)
+    if seldom and not rows:
+        errors.note(*seldom[0], f"no task switched {MIN_SWITCHES} times: too few for a mean delay")
 
 
 LOCK = Parser(
