@@ -103,6 +103,14 @@ def test_the_text_says_it_in_plain_words(tmp_path: Path) -> None:
     assert [line for line in full.splitlines() if len(line) > 80] == []
 
 
+def test_texts_that_differ_are_both_shown(tmp_path: Path) -> None:
+    """Of two texts without a host and a time nobody knows which was first, or whether they are of one host."""
+    found = document(
+        tmp_path, {f"{of}/out.txt": f"$ cat /{ENABLED}\n{listed}" for of, listed in (("a", OFF), ("b", ON))}
+    )
+    assert "enabled always; elsewhere never (a/out.txt:2)" in " ".join(FORMATS["text"](found).split())
+
+
 def test_the_page_says_it_too(tmp_path: Path) -> None:
     """Contradictions as a list, the rest to be opened."""
     page = FORMATS["html"](document(tmp_path / "host", OLD_TUNED))

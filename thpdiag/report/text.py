@@ -187,10 +187,17 @@ def _host_line(result: Result) -> str:
 
 
 def _policy(settings: Mapping[str, Setting]) -> str:
-    """The two settings that decide what a page fault may do, since a reader asks for them first."""
+    """The two settings that decide what a page fault may do, since a reader asks for them first; with other values that
+    the input shows of them, which may be of another time, or of another host."""
     known = [(name, settings[f"thp.{name}"]) for name in ("enabled", "defrag") if f"thp.{name}" in settings]
-    assumed = " (assumed, the default of this kernel)"
-    return ", ".join(f"{name} {s.value}{assumed if s.provenance == 'assumed' else ''}" for name, s in known)
+    return ", ".join(f"{name} {setting.value}{_doubt(setting)}" for name, setting in known)
+
+
+def _doubt(setting: Setting) -> str:
+    if setting.provenance == "assumed":
+        return " (assumed, the default of this kernel)"
+    others = [with_aside(str(other.value), place(other)) for other in setting.other_states]
+    return f"; elsewhere {' and '.join(others)}" if others else ""
 
 
 def _evidence_section(result: Result, finding: Finding, block: Block, level: int) -> Section:
