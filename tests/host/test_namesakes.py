@@ -81,3 +81,27 @@ def test_a_switch_between_two_machines_proves_nothing() -> None:
     other = told(before, capture("localhost", up=2 * HOUR, **after))
     assert (other["verdict"]["rule"], other["verdict"]["confidence"]) == ("THP-012", "likely")
     assert len({one["case"]["name"] if isinstance(one["case"], dict) else one["case"] for one in documents(other)}) == 2
+
+
+def session(host: str, value: str, prompt: str = "$") -> str:
+    listed = {"always": "[always] madvise never", "never": "always madvise [never]"}[value]
+    return f"{prompt} uname -a\nLinux {host} 6.1.0 #1 SMP x86_64 GNU/Linux\n{prompt} cat /{THP}/enabled\n{listed}\n"
+
+
+@pytest.mark.parametrize("prompt", ["$", "[root@db1 ~]#"])
+@pytest.mark.parametrize("together", [True, False])
+def test_hosts_of_one_name_in_two_domains(prompt: str, *, together: bool) -> None:
+    """Production and a copy of it are two hosts, in one text and in two; a setting of one is no change of the other."""
+    texts = [session("db1.prod.example.com", "never", prompt), session("db1.stage.example.com", "always", prompt)]
+    files = {"all.txt": "".join(texts)} if together else {f"{n}.txt": text for n, text in enumerate(texts)}
+    result = document(tar({path: text.encode() for path, text in files.items()}))
+    found = {one["host"]["name"]: one["host"]["settings"]["thp.enabled"]["value"] for one in documents(result)}
+    assert found == {"db1.prod.example.com": "never", "db1.stage.example.com": "always"}
+
+
+@pytest.mark.parametrize("other", ["db1", "db1.localdomain", "db1.prod.example.com"])
+def test_one_host_with_its_domain_and_without(other: str) -> None:
+    """What has no domain tells nothing against one that has."""
+    texts = {"1.txt": session("db1.prod.example.com", "never"), "2.txt": session(other, "never", "[root@db1 ~]#")}
+    result = document(tar({path: text.encode() for path, text in texts.items()}))
+    assert [one["host"]["name"] for one in documents(result)] == ["db1"]

@@ -79,6 +79,7 @@ from thpdiag.detect.timestamps import (
     utc_offset_of_pair,
 )
 from thpdiag.detect.transcript import (
+    HostNames,
     Prompt,
     TextLine,
     WholeText,
@@ -86,7 +87,6 @@ from thpdiag.detect.transcript import (
     parse_prompt,
     parse_speaker,
     parse_watch,
-    without_domain,
 )
 from thpdiag.knowledge.paths import SUPPORTCONFIG, output_of, system_path
 from thpdiag.model import Citation, Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record
@@ -366,7 +366,7 @@ class Detector:
         found: list[TaggedRecord] = []
         for file in files:
             content = [(line.number + file.line, text) for text in file.content.splitlines() or [""]]
-            context.host = without_domain(file.host) or context.host
+            context.name_host(file.host)
             parser = self._parser_of_path(file.path)
             if parser:
                 found += self._records_of_file(file.path, parser, content, context) or ()
@@ -705,12 +705,13 @@ class Detector:
     def bulk(self, parser: BulkParser, member: str, content: Content) -> Iterator[TaggedRecord]:
         """All records of a member that is read as bytes; lines of another format in it go to the line parsers."""
         source = Source(member, command=output_of(member), path=system_path(member) or member)
-        host = ""
+        host, names = "", HostNames()
         for record in self.guard(parser.name, Citation(member), parser.read(source, content)):
             if isinstance(record, Foreign):
                 yield from self.read(member, record.lines)
                 continue
-            host = named_host(record) or host
+            if name := named_host(record):
+                host = names.label(name, host)
             yield TaggedRecord(record, parser.name, (MAIN, host))
 
     def _block(
@@ -721,7 +722,7 @@ class Detector:
         cite = Citation(source.member, first)
         stamps = lines.stamps if isinstance(lines, _BlockLines) else {}
         for record in self.guard(parser.name, cite, parser.read(source, lines)):
-            context.host = named_host(record) or context.host
+            context.name_host(named_host(record))
             yield TaggedRecord(with_time(record, stamps) if stamps else record, parser.name, context.group)
         for _ in lines:
             pass

@@ -14,7 +14,7 @@ from thpdiag.detect.named_files import Section
 from thpdiag.detect.session import folder_after, with_absolute_settings
 from thpdiag.detect.session_clock import Group, SessionClock
 from thpdiag.detect.testimony import MAX_LINES
-from thpdiag.detect.transcript import Prompt, TextLine, parse_prompt, without_domain
+from thpdiag.detect.transcript import HostNames, Prompt, TextLine, parse_prompt
 from thpdiag.knowledge.workloads import changes_of, configured_switch
 from thpdiag.model import Citation, Event, Moment, Problem, ProblemKind
 from thpdiag.model.parser import Parser, Source
@@ -237,6 +237,7 @@ class Context:
     session: SessionClock
     speaker: str = MAIN
     host: str = ""
+    names: HostNames = field(default_factory=HostNames)
     local: str | None = None  # the host of the shell, while a command of it runs on another one
     time: Moment | None = None
     command: str = ""
@@ -261,6 +262,10 @@ class Context:
     @property
     def group(self) -> Group:
         return (self.speaker, self.host) if self.local is None else (self.speaker, self.host, True)
+
+    def name_host(self, name: str) -> None:
+        """What comes next is of this host, if there is a name."""
+        self.host = self.names.label(name, self.host) if name else self.host
 
     def write_down(self, line: TextLine) -> None:
         """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes, no tables."""
@@ -293,7 +298,7 @@ class Context:
         self.folder = folder_after(self.folder, typed.command)
         self.command = with_absolute_settings(typed.command, self.folder)
         if typed.host:
-            self.host = without_domain(typed.host)
+            self.name_host(typed.host)
         if self.looping:  # the time of a loop's last round says nothing of the next command
             self.time = None
         found = _FILE_COMMAND.search(self.command)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from thpdiag.detect.expansion import Part, Step, first_lines
 from thpdiag.detect.shell import MAX_COMMAND_CHARS
-from thpdiag.detect.transcript import without_domain
 
 _HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,252}|\$\{?\w{1,60}\}?)"
 _CALLS = (
@@ -116,14 +115,14 @@ def _announced_outputs(inner: str, command: str, lines: Sequence[str]) -> list[R
             return None
     form = re.compile(rf"{re.escape(before)}(?P<host>[A-Za-z0-9][\w.-]{{0,252}}){re.escape(behind[0])}")
     named = [(at, found["host"]) for at, line in enumerate(lines) if (found := form.fullmatch(line.strip()))]
-    return [RemoteOutput(without_domain(host), inner, at, at + 1) for at, host in named] or None
+    return [RemoteOutput(host, inner, at, at + 1) for at, host in named] or None
 
 
 def _call(text: str) -> RemoteCommand | None:
     found = next(filter(None, (call.match(text) for call in _CALLS)), None)
     if found is None:
         return None
-    return RemoteCommand("" if "$" in found["host"] else without_domain(found["host"]), _unquoted(found["command"]))
+    return RemoteCommand("" if "$" in found["host"] else found["host"], _unquoted(found["command"]))
 
 
 def _inner(command: str) -> RemoteCommand:

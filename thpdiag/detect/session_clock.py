@@ -23,7 +23,6 @@ from itertools import islice
 
 from thpdiag.detect.shell import MAX_COMMAND_CHARS, Plan, Round, base_name, plan_of, script_of
 from thpdiag.detect.timestamps import parse_timestamp
-from thpdiag.detect.transcript import without_domain
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.facts import Pace
@@ -67,8 +66,8 @@ def with_time(record: Record, stamps: Mapping[int, str]) -> Record:
 
 
 def named_host(record: Record) -> str:
-    """The host that a record names, without its domain; empty if it names none."""
-    return without_domain(str(record.value)) if isinstance(record, Fact) and record.name == "host.name" else ""
+    """The host that a record names; empty if it names none."""
+    return str(record.value) if isinstance(record, Fact) and record.name == "host.name" else ""
 
 
 @dataclass(slots=True)

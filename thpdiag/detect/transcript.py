@@ -131,6 +131,27 @@ def without_domain(host: str) -> str:
     return host if _ADDRESS.fullmatch(host) else host.partition(".")[0]
 
 
+def has_domain(host: str) -> bool:
+    """Whether it has one that tells the host from others: `localdomain` is what installers write."""
+    return host != without_domain(host) and not host.endswith(".localdomain")
+
+
+class HostNames:
+    """What the hosts of a text are called: by the first part of their names, and by the whole name where that part was
+    another's, as in db1.prod.example.com and db1.stage.example.com.
+    """
+
+    def __init__(self) -> None:
+        self._whole: dict[str, str] = {}
+
+    def label(self, name: str, current: str) -> str:
+        """Of the host that is named below one that is `current`, whose name without a domain may come again."""
+        short = without_domain(name)
+        if not has_domain(name):
+            return current if without_domain(current) == short else short
+        return short if self._whole.setdefault(short, name) == name else name
+
+
 def looks_like_html(head: str) -> bool:
     """Whether tags are to be taken off: at least two block tags in the first part of the text, or one of a forum."""
     return len(_HTML_HINT.findall(head[:65536])) >= 2 or _FORUM_HINT.search(head[:65536]) is not None

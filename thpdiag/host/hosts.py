@@ -20,6 +20,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from thpdiag.detect import MAIN, TaggedRecord
+from thpdiag.detect.transcript import has_domain, without_domain
 from thpdiag.host.clock.anchors import boot_times, exclude_one_machine, same_boot
 from thpdiag.host.series import rows_having
 from thpdiag.knowledge.paths import is_default_hostname, root_of
@@ -64,6 +65,7 @@ def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
         records, mentions = _records_of_member(root_of_member(member), readings)
         parts += records
         notes += mentions
+    _name_by_domain(parts)
     hosts = _join_by_host(parts)
     alike: dict[str, list[HostRecords]] = defaultdict(list)
     for host in hosts:
@@ -77,6 +79,29 @@ def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
         )
         notes.append(Note(text, captures[0].records[0].cite))
     return HostGroups([h for h in hosts if h.host or not all(map(_is_of_capture, h.records))] or hosts, notes)
+
+
+def _name_by_domain(parts: Sequence[HostRecords]) -> None:
+    """Call hosts of one name in several domains by the whole name, so that they are not joined.
+
+    One that a text does not give a domain is of neither; in a copy of one system two are names of one host.
+    """
+    names: dict[object, set[str]] = defaultdict(set)  # those with a domain, by part, or by root and host
+    domains: dict[str, set[str]] = defaultdict(set)
+    keys = [(part.root, part.host) if part.root else number for number, part in enumerate(parts)]
+    for key, part in zip(keys, parts, strict=True):
+        short, of = (
+            without_domain(part.host),
+            [r for r in part.records if isinstance(r, Fact) and r.name == "host.name"],
+        )
+        names[key] |= {
+            n for n in (part.host, *(str(r.value) for r in of)) if has_domain(n) and without_domain(n) == short
+        }
+    for key, part in zip(keys, parts, strict=True):
+        domains[without_domain(part.host)] |= names[key] if len(names[key]) == 1 else set()
+    for key, part in zip(keys, parts, strict=True):
+        if len(names[key]) == 1 and len(domains[without_domain(part.host)]) > 1:
+            (part.host,) = names[key]
 
 
 def _is_of_capture(record: Record) -> bool:
