@@ -29,7 +29,7 @@ PAGE := thpdiag-demo.html
 LAB_SET ?= $(or $(LAB_FOLDER),build/lab)/set
 
 .DEFAULT_GOAL := demo
-.PHONY: demo test check style types rules bytecode proof fuzz accuracy lab lab-all lab-score docs bench clean
+.PHONY: demo test unit check style types rules bytecode proof fuzz accuracy lab lab-all lab-score docs bench clean
 
 demo: $(PACKAGE)
 	@$(BIN)/thpdiag analyze $(DEMO) -o html=$(PAGE) --no-progress
@@ -37,7 +37,10 @@ demo: $(PACKAGE)
 	@echo "The same as one page for a browser: $(CURDIR)/$(PAGE)"
 
 test: $(TESTS)
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync check bytecode
+	@$(MAKE) --no-print-directory --jobs 2 bytecode style
+	@$(MAKE) --no-print-directory --jobs 3 unit types rules # the types take one core for half a minute
+
+unit: $(TESTS)
 	@$(PYTEST) -n $(WORKERS) --dist worksteal --randomly-seed=1 # the same in each run; `make proof` takes another order and other examples
 
 check: style types rules
