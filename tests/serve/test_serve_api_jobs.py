@@ -80,7 +80,7 @@ def test_a_job_tells_how_far_it_is(whole: Whole) -> None:
     job = whole.ask("GET", f"{JOBS}/{first}", read).told
     assert (job["state"], job["reason"], job["case"]) == ("failed", "it is no bundle", None)
     assert whole.storage.jobs.several([first, third, "nobody", "0" * 32]) == {
-        key: (whole.storage.jobs.find(key), whole.storage.jobs.ahead(key) if key == third else 0)
+        key: (whole.storage.jobs.find(key), whole.storage.jobs.count_ahead(key) if key == third else 0)
         for key in (first, third)
     }  # fmt: skip
 

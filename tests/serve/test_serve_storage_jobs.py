@@ -23,7 +23,7 @@ def claimed(storage: Storage) -> Claim:
 def test_the_first_that_came_is_the_first_that_is_claimed(storage: Storage, hands: Hands) -> None:
     """Each once, in order, until none waits; each knows how many are before it."""
     jobs = [accepted(storage, number).job for number in range(3)]
-    assert [storage.jobs.ahead(job) for job in jobs] == [0, 1, 2]
+    assert [storage.jobs.count_ahead(job) for job in jobs] == [0, 1, 2]
     hands.now += 5
 
     claims = [claimed(storage) for _ in jobs]
@@ -189,12 +189,12 @@ def test_owners_take_turns(storage: Storage, hands: Hands) -> None:
     few = [storage.accept(sent(storage, number, "few"), ANALYSIS).job for number in (4, 5)]
     last = storage.accept(sent(storage, 6, "last"), ANALYSIS).job
     order = [many[0], few[0], last, many[1], few[1], many[2], many[3]]
-    assert [storage.jobs.ahead(job) for job in order] == list(range(7))
+    assert [storage.jobs.count_ahead(job) for job in order] == list(range(7))
 
     for at, job in enumerate(order):
         hands.now += 1
         assert claimed(storage).job.id == job
-        assert [storage.jobs.ahead(other) for other in order[at + 1 :]] == list(range(6 - at))
+        assert [storage.jobs.count_ahead(other) for other in order[at + 1 :]] == list(range(6 - at))
 
 
 def test_running_jobs_of_an_owner(opened: Opened) -> None:

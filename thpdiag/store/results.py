@@ -76,17 +76,17 @@ _VERDICT_KEYS: Final = ("status", "rule", "mechanism", "severity", "confidence",
 
 def host_rows(document: Mapping[str, Any]) -> Iterator[tuple[Cells, list[Cells]]]:
     """Of each host its row (HOST_FIELDS) and those of its findings; the host of the verdict on top comes first."""
-    for case in _mappings(document.get("cases")) or [document]:
-        findings = [tuple(_text(one.get(key)) for key in FINDING_FIELDS) for one in _mappings(case.get("findings"))]
+    for case in _as_mappings(document.get("cases")) or [document]:
+        findings = [tuple(_text(one.get(key)) for key in FINDING_FIELDS) for one in _as_mappings(case.get("findings"))]
         yield _host_row(case), findings
 
 
 def _host_row(case: Mapping[str, Any]) -> Cells:
-    host, verdict = _mapping(case.get("host")), _mapping(case.get("verdict"))
+    host, verdict = _as_mapping(case.get("host")), _as_mapping(case.get("verdict"))
     apps, undecided = host.get("apps"), case.get("unknown")
-    settings = {name: _value_with(one, "provenance") for name, one in _mapping(host.get("settings")).items()}
-    measures = {name: _measure(one) for name, one in _mapping(host.get("measures")).items()}
-    unusable = unusable_free_ratio(_mappings(host.get("free_blocks")))
+    settings = {name: _value_with(one, "provenance") for name, one in _as_mapping(host.get("settings")).items()}
+    measures = {name: _measure(one) for name, one in _as_mapping(host.get("measures")).items()}
+    unusable = unusable_free_ratio(_as_mappings(host.get("free_blocks")))
     if unusable is not None:  # a fleet compares it beside those of the document
         measures[UNUSABLE_FREE] = {"value": unusable, "unit": "ratio"}
     known_apps = [app for app in apps if isinstance(app, str)] if isinstance(apps, list) else []
@@ -105,27 +105,27 @@ def _host_row(case: Mapping[str, Any]) -> Cells:
 
 def _measure(one: object) -> dict[str, str | float | None]:
     """With the time that it is of, if the document tells it: `over 30 s`, `latest`."""
-    window = _text(_mapping(one).get("window"))
+    window = _text(_as_mapping(one).get("window"))
     return _value_with(one, "unit") | ({"window": window[:MAX_WINDOW_CHARS]} if window else {})
 
 
 def _value_with(one: object, beside: str) -> dict[str, str | float | None]:
     """A value with its unit, or with how it is known: an assumed setting is no measured one."""
-    value = _mapping(one).get("value")
+    value = _as_mapping(one).get("value")
     if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
         value = None
-    return {"value": value, beside: _text(_mapping(one).get(beside))}
+    return {"value": value, beside: _text(_as_mapping(one).get(beside))}
 
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _mappings(value: object) -> list[Mapping[str, Any]]:
+def _as_mappings(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
 
 
@@ -142,13 +142,13 @@ def time_of_data(document: Mapping[str, Any]) -> str | None:
     bucket of any series), from recordings and from lists of free blocks.
     """
     found = set()
-    for series in _mappings(_mapping(document.get("timeline")).get("series")):
+    for series in _as_mappings(_as_mapping(document.get("timeline")).get("series")):
         points = series.get("points")
         last = points[-1] if isinstance(points, list) and points else None
         found.add(_iso_time(last[0] if isinstance(last, list) and last else None, series.get("clock")))
-    for profile in _mappings(document.get("profiles")):
+    for profile in _as_mappings(document.get("profiles")):
         found.add(_iso_time(profile.get("last"), profile.get("clock")))
-    for blocks in _mappings(_mapping(document.get("host")).get("free_blocks")):
+    for blocks in _as_mappings(_as_mapping(document.get("host")).get("free_blocks")):
         if words := _TIME_IN_WORDS.fullmatch(str(blocks.get("when", ""))):
             found.add(f"{words[1]}T{words[2]}{_ZONE[words[3]]}")
     times = [time for time in found if time]

@@ -220,7 +220,7 @@ LAST_EVENT: Final = "end"
 def get_job(request: Request, server: Server) -> Response:
     query_of(request)
     job = _visible_job(request, server)
-    return json_response(job_json(job, server.storage.jobs.ahead(job.id) if job.state == QUEUED else 0))
+    return json_response(job_json(job, server.storage.jobs.count_ahead(job.id) if job.state == QUEUED else 0))
 
 
 def _visible_job(request: Request, server: Server) -> Job:

@@ -77,7 +77,7 @@ def job_page(request: Request, server: Server) -> Response:
         "job.html",
         title=NOTHING_RECOGNISED if job.state == DONE and job.status == REFUSED else JOB_TITLES[job.state],
         job=job,
-        ahead=storage.jobs.ahead(job.id),
+        ahead=storage.jobs.count_ahead(job.id),
         elapsed=round(max(0.0, (job.ended or server.clock()) - (job.started or job.queued))),
         case=case and replace(case, name=job.name),
         days=round(server.terms.bundles / DAY),

@@ -125,7 +125,7 @@ class Jobs:
         rows = fetch_rows(self._engine, select(job.c.state, func.count()).group_by(job.c.state))
         return {state: int(number) for state, number in rows}
 
-    def ahead(self, key: str) -> int:
+    def count_ahead(self, key: str) -> int:
         """How many are claimed before this one, if it waits."""
         return self.several([key]).get(key, (None, 0))[1]
 
