@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from thpdiag.knowledge.workloads import workloads
+from thpdiag.knowledge.workloads import work_lines
 from thpdiag.knowledge.yaml_nodes import load_shipped
 from thpdiag.model import Fact
 from thpdiag.model.parser import Source
@@ -81,4 +81,4 @@ def test_every_unit_in_a_pattern_has_a_value() -> None:
     for row in load_shipped("workloads.yaml")["figures"]:
         for group in re.findall(r"\(\?P<unit>([^()\[\]]+)\)", row["line"]):
             units = {form for unit in group.split("|") for form in (unit.replace("s?", "s"), unit.replace("s?", ""))}
-            assert units <= set(workloads().units), row["line"]
+            assert units <= set(work_lines().units), row["line"]

@@ -82,6 +82,9 @@ def patterns() -> Mapping[AnyPattern, Place]:
         parsers = importlib.import_module("thpdiag.parsers")
         for format_ in (*parsers.line_formats(), *parsers.bulk_formats()):
             _ = format_.opens, getattr(format_, "paths", ())
+        importlib.import_module("thpdiag.knowledge.workloads").switches()
+        for part in importlib.import_module("thpdiag.detect.testimony").language():
+            _ = [*part.values()]
     finally:
         re.compile = compile_pattern
     named: dict[AnyPattern, set[str]] = defaultdict(set)

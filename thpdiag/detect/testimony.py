@@ -48,6 +48,26 @@ class Sentence(NamedTuple):
     quoted: str
 
 
+class Patterns(Mapping[str, re.Pattern[str]]):
+    """Each is compiled when it is first used, since that takes longer than to read a text."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self._texts = texts
+        self._compiled: dict[str, re.Pattern[str]] = {}
+
+    def __getitem__(self, name: str) -> re.Pattern[str]:
+        known = self._compiled.get(name)
+        if known is None:
+            known = self._compiled[name] = re.compile(self._texts[name])
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._texts)
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+
 class Language(NamedTuple):
     """The patterns of knowledge/testimony.yaml."""
 
@@ -65,14 +85,14 @@ class Language(NamedTuple):
 
 @cache
 def language() -> Language:
-    """The ways to say it, compiled."""
+    """The ways to say it."""
     known = load_shipped("testimony.yaml")
     words: dict[str, str] = {}
     for name, ways in known["words"].items():
         words[name] = f"(?:{'|'.join(_with_words(way, words) for way in ways)})"
     return Language(
         *(
-            {n: re.compile("|".join(_with_words(way, words) for way in ways)) for n, ways in known[part].items()}
+            Patterns({n: "|".join(_with_words(way, words) for way in ways) for n, ways in known[part].items()})
             for part in ("patterns", "symptoms", "effects", "figures")
         )
     )

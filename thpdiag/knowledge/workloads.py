@@ -30,34 +30,47 @@ class Figure(NamedTuple):
     under: str = ""
 
 
-class Workloads(NamedTuple):
-    """What workloads.yaml says: see there."""
+class WorkLines(NamedTuple):
+    """What load generators and programs print of their work: see workloads.yaml."""
 
     figures: tuple[Figure, ...]
     opens: re.Pattern[str]
     rest: re.Pattern[str]
     units: Mapping[str, float]
     warms: frozenset[str]
+
+
+class Switches(NamedTuple):
+    """Patterns with what they mean: a program's own switch on its command line and in files, and changes by people."""
+
     own: tuple[tuple[re.Pattern[str], str], ...]
     configured: tuple[tuple[re.Pattern[str], str], ...]
     changes: tuple[tuple[re.Pattern[str], str], ...]
 
 
 @cache
-def workloads() -> Workloads:
-    """The tables, compiled."""
+def work_lines() -> WorkLines:
+    """The figures, compiled."""
     known = load_shipped("workloads.yaml")
     lines = [
         row | {"line": _PLACE.sub(lambda name: f"(?P<{name[1]}>{_NUMBER})", row["line"])} for row in known["figures"]
     ]
     opening = [row["line"] for row in lines if row.get("tool") and not row.get("under")]
     anonymous = [re.sub(r"\(\?P<\w+>", "(?:", line) for line in opening]
-    return Workloads(
+    return WorkLines(
         figures=tuple(Figure(**row | {"line": re.compile(row["line"], re.ASCII)}) for row in lines),
         opens=re.compile("|".join(f"(?:{_from_start(line)})" for line in (*anonymous, known["opens"])), re.ASCII),
         rest=re.compile("|".join(f"(?:{line})" for line in known["rest"]), re.ASCII),
         units=known["units"],
         warms=frozenset(tool for tool, row in known["tools"].items() if row["warms"]),
+    )
+
+
+@cache
+def switches() -> Switches:
+    """The switches and changes, compiled."""
+    known = load_shipped("workloads.yaml")
+    return Switches(
         own=tuple((re.compile(rf"(?<!\S){word}"), value) for row in known["own"] for value, word in row.items()),
         configured=tuple(
             (re.compile(rf"(?<![\w-]){word}"), value)
@@ -79,7 +92,7 @@ def own_switch(command: str) -> tuple[str, str]:
     >>> own_switch("java -XX:+UseTransparentHugePages -jar a.jar")
     ('java -jar a.jar', 'always')
     """
-    for pattern, value in workloads().own:
+    for pattern, value in switches().own:
         if found := pattern.search(command):
             return " ".join(f"{command[: found.start()]} {command[found.end() :]}".split()), value
     return " ".join(command.split()), ""
@@ -87,11 +100,11 @@ def own_switch(command: str) -> tuple[str, str]:
 
 def configured_switch(text: str) -> str:
     """What the last of such switches in a configuration says: always, madvise, never, default, or nothing."""
-    found = ((match.start(), value) for known, value in workloads().configured for match in known.finditer(text))
+    found = ((match.start(), value) for known, value in switches().configured for match in known.finditer(text))
     return max(found, default=(0, ""))[1]
 
 
 def changes_of(command: str) -> list[tuple[str, str]]:
     """What a command changes on the host, and of what: ("restart", "mysqld")."""
-    found = ((pattern.search(command), what) for pattern, what in workloads().changes)
+    found = ((pattern.search(command), what) for pattern, what in switches().changes)
     return [(what, (match.groupdict().get("of") or "").removesuffix(".service")) for match, what in found if match]

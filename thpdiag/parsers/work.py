@@ -43,7 +43,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from thpdiag.knowledge.workloads import Figure, workloads
+from thpdiag.knowledge.workloads import Figure, work_lines
 from thpdiag.model import Fact, Problem, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_seconds
@@ -174,7 +174,7 @@ class _Block:
     def take(self, number: int, line: str) -> None:
         """What one line tells."""
         known = False
-        for figure in workloads().figures:
+        for figure in work_lines().figures:
             if not figure.tool and (known or not self.job):  # what a tool prints is not also what any program does
                 continue
             if figure.under and not self._is_under(figure):
@@ -192,20 +192,20 @@ class _Block:
                     self.heading, self.unit = figure, groups.get("unit", "")
                 if "lasted" in groups:
                     unit = "" if "rate" in groups else figure.unit or groups.get("unit", "")
-                    self.lasted = f"{float(groups['lasted']) * workloads().units[unit]:g}"
+                    self.lasted = f"{float(groups['lasted']) * work_lines().units[unit]:g}"
                 self._figures(figure, groups, number, line)
 
     def _is_anothers(self, figure: Figure, line: str) -> bool:
         """Whether the line is also one of the tool that printed the block: two may print the same."""
         if self.tool in ("", figure.tool):
             return False
-        return any(one.tool == self.tool and one.line.search(line) for one in workloads().figures)
+        return any(one.tool == self.tool and one.line.search(line) for one in work_lines().figures)
 
     def _is_under(self, figure: Figure) -> bool:
         return self.heading is not None and (self.heading.tool, self.heading.heading) == (figure.tool, figure.under)
 
     def _figures(self, figure: Figure, groups: dict[str, str], number: int, line: str) -> None:
-        units, own = workloads().units, figure.unit or groups.get("unit", "")
+        units, own = work_lines().units, figure.unit or groups.get("unit", "")
         for name in TIMES:
             if name in groups:
                 self._add("work.seconds", name, figure, groups[name], units[own], number, line)
@@ -244,14 +244,18 @@ PERF_STAT = re.compile(r"\s{0,4}Performance counter stats for \S")
 
 def _is_figure_line(text: str) -> bool:
     """Whether a line is a further one of such an output; perf stat has a reader of its own, which asks this one."""
-    known = workloads()
+    known = work_lines()
     if PERF_STAT.match(text):
         return False
     return not text.strip() or bool(known.rest.match(text)) or any(figure.line.search(text) for figure in known.figures)
 
 
 WORK_FIGURES = Parser(
-    "work_figures", "latency and work per second", read_work_figures, opens=workloads().opens, continues=_is_figure_line
+    "work_figures",
+    "latency and work per second",
+    read_work_figures,
+    opens=work_lines().opens,
+    continues=_is_figure_line,
 )
 
 

@@ -32,7 +32,7 @@ from thpdiag.host.rates import rates
 from thpdiag.host.series import Track
 from thpdiag.knowledge.paths import root_of
 from thpdiag.knowledge.switches import compared_figures, permissiveness
-from thpdiag.knowledge.workloads import own_switch, workloads
+from thpdiag.knowledge.workloads import own_switch, work_lines
 from thpdiag.model import Citation, Event, Fact, Stacks
 from thpdiag.model.facts import OPERATOR_KINDS
 from thpdiag.model.text import quoted
@@ -236,7 +236,7 @@ def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
         worth=worth, last=values[-1] if len(values) > 1 else None, rising=rising,
         runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
-        warms=first.name != "work.seconds" and (not tool or tool in workloads().warms),
+        warms=first.name != "work.seconds" and (not tool or tool in work_lines().warms),
         brief=brief,
     )  # fmt: skip
 
