@@ -141,8 +141,8 @@ def test_names_before_0_16_are_the_same_metrics() -> None:
 
 @pytest.mark.parametrize(
     ("instance", "host"),
-    [("web1:9100", "web1"), ("web1.example.com:9100", "web1.example.com"), ("10.0.0.7:9100", "10-0-0-7"),
-     ("localhost:9100", ""), ("[fe80::1]:9100", "fe80-1"), ("<b>:1", "")],
+    [("web1:9100", "web1"), ("web1.example.com:9100", "web1.example.com"), ("10.0.0.7:9100", "10.0.0.7"),
+     ("localhost:9100", ""), ("[fe80::1]:9100", "fe80::1"), ("<b>:1", "")],
 )  # fmt: skip
 def test_an_instance_is_a_host(instance: str, host: str) -> None:
     """An address is whole: what stands before a dot is the name of a host elsewhere."""

@@ -111,15 +111,12 @@ def place(name: str, labels: Mapping[str, str]) -> Place | None:
 
 
 def host_of(labels: Mapping[str, str]) -> str:
-    """The host that a server took the series from, empty if it does not tell or is the host itself.
-
-    An address has no dots in it here: what stands before the first dot of a name is the host everywhere else.
-    """
+    """The host that a server took the series from, empty if it does not tell or is the host itself."""
     name = labels.get("instance", "")
     name = name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]
     if name in ("localhost", "127.0.0.1", "::1") or not re.fullmatch(r"[\w.:-]{1,253}", name, re.ASCII):
         return ""
-    return re.sub(r"[.:]+", "-", name) if re.fullmatch(r"[\d.]+|[\da-fA-F:]*:[\da-fA-F:]*", name) else name
+    return name
 
 
 def sample_value(text: str) -> float | None:
