@@ -60,7 +60,7 @@ from thpdiag.detect.named_files import (
 from thpdiag.detect.remote_commands import RemoteCommand, remote_commands, remote_outputs, without_remote
 from thpdiag.detect.session import (
     acts,
-    is_refusal,
+    is_refused,
     operator_actions,
     operator_changes,
     prose_facts,
@@ -536,7 +536,7 @@ class Detector:
         below = list(takewhile(lambda text: not parse_prompt(text), texts))
         if SessionClock.shows_file(typed.command):
             context.session.shown(typed.command, below)
-        if not below or not is_refusal(below[0]):
+        if not is_refused(below):
             context.services.take(context.command, below)
         context.session.command(typed.command, context.host, context.time)
         cite = Citation(context.member, line.number, line.text)
@@ -549,8 +549,7 @@ class Detector:
         if len(parts) > 1:
             self._expect_parts(line, parts, typed.user, context, ahead)
         else:
-            answer = ahead.next()
-            how = "failed" if answer and is_refusal(answer.text) else "root" if typed.user == "root" else "prompt"
+            how = "failed" if is_refused(below) else "root" if typed.user == "root" else "prompt"
             whole = "; ".join(step.text for step in steps) if steps else context.command
             yield from _events_of_command(cite, whole, how, context)
             if steps and ((len(steps) == 1 and "$" in context.command) or any(map(acts, steps))):
@@ -629,7 +628,7 @@ class Detector:
             return
         for part, at in zip(printing, starts, strict=True):
             prints = dict.fromkeys(step.text for step in part.prints if not step.line)
-            failed = any(is_refusal(one.text) for one in below[at : at + 1])
+            failed = is_refused(one.text for one in below[at:])
             first = below[at].number if at else line.number + 1
             done = tuple(step.text for step in part.writes)
             ahead.stops.add(first)

@@ -21,7 +21,7 @@ measured.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from thpdiag.detect.expansion import Step
 from thpdiag.knowledge.applications import version_in_text
@@ -54,15 +54,26 @@ _NAME = re.compile(
 _REFUSED = re.compile(
     r".{0,200}(?:permission denied|invalid argument|read-only file system|write error|operation not permitted|"
     r"no such file or directory|input/output error|cannot create|a password is required|not in the sudoers|"
-    r"command not found|profile '?\S+ doesn't exist|failed to (?:re)?start |job for \S+ failed|can't set immutable)",
+    r"command not found|profile '?\S+ doesn't exist|failed to (?:re)?start |job for \S+ failed|can't set immutable|"
+    r"authentication failure|incorrect password attempt|no tty present|must have a tty|is not allowed to |"
+    r"occurred while redirecting)"
+    r"|\S{0,40}sh:(?: line \d{1,9}:)? /(?:sys|proc)/\S{1,200}: [^\W\d]",  # what it says there is of the user's language
     re.IGNORECASE,
+)
+_ASKED = re.compile(r"(?:\[sudo\] )?[\w ]{0,40}(?:for \S{1,60})?:\s*$|Sorry, try again\.\s*$|\s*$")
+_QUOTED = re.compile(r"'[^']{0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"", re.DOTALL)
+_RUNS_QUOTED = re.compile(r"(?:\s-\w{0,6}c|\beval)\s{0,8}$")
+_PRINTS_QUOTED = re.compile(r"\b(?:echo|printf|sed|alias)\b[^;|&]{0,400}$")
+_ELSEWHERE = re.compile(
+    r"\b(?:ssh|rsh|plink|kubectl|oc|lxc|vagrant|multipass|virtctl|juju|gcloud|ansible|salt|pdsh|clush|(?:parallel-)?pssh)\b"
+    r"[^;|&]{0,400}$"
 )
 _SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")
 
 
-def is_refusal(answer: str) -> bool:
-    """Whether the line after a command says that it had no effect."""
-    return bool(_REFUSED.match(answer))
+def is_refused(answer: Iterable[str]) -> bool:
+    """Whether the lines after a command say that it had no effect; before that they may ask for a password."""
+    return bool(_REFUSED.match(next((text for text in answer if not _ASKED.match(text)), "")))
 
 
 def folder_after(folder: str, command: str) -> str:
@@ -86,8 +97,12 @@ def operator_actions(cite: Citation, command: str, *, how: str) -> Iterator[Even
         return
     text = _BRACES.sub(lambda b: " ".join(b["stem"] + item for item in b["items"].split(",")), command)
     text = _LOOP.sub(_unroll_loop, text)  # as the shell expands them
+    strings = [one.span() for one in _QUOTED.finditer(text)]
     for pattern in (_REDIRECTED, _PIPED, _HERE_STRING):
         for found in pattern.finditer(text):
+            around = next((text[:begin] for begin, end in strings if begin < found.start() < end), None)
+            if around is not None and not _runs_string(around, how):
+                continue
             for path in re.findall(rf"(?<![\w/.*-]){_PATH}", found["paths"]):
                 yield _event(cite, path, found["value"], _manner(found, text, how))
     for settings in _SYSCTL.finditer(text):
@@ -104,6 +119,16 @@ def operator_changes(cite: Citation, command: str) -> Iterator[Event]:
 def _unroll_loop(loop: re.Match[str]) -> str:
     name = re.compile(rf"\$(?:{loop['name']}\b|\{{{loop['name']}\}})")
     return "; ".join(name.sub(word.replace("\\", "\\\\"), loop["body"]) for word in loop["words"].split())
+
+
+def _runs_string(before: str, how: str) -> bool:
+    """Whether this host's shell runs what stands in a string behind this, and does not only write it somewhere.
+
+    A sentence has commands in quotation marks.
+    """
+    if how == "prose":
+        return _PRINTS_QUOTED.search(before) is None
+    return _RUNS_QUOTED.search(before) is not None and _ELSEWHERE.search(before) is None
 
 
 def _manner(found: re.Match[str], text: str, how: str) -> str:
