@@ -228,6 +228,27 @@ BY_SSH = {
     "names by hostname": f"$ for h in db1 db2; do ssh $h 'hostname; {READ}'; done\n"
     + "".join(f"{host}\n{listed}\n" for host, listed in BOTH),
     "nodes": "".join(f"$ oc debug node/{host} -- chroot /host {READ}\n{listed}\n" for host, listed in BOTH),
+    "below other commands": "".join(
+        f"$ {before} {host}{after} {READ}\n{listed}\n"
+        for (host, listed), (before, after) in zip(
+            (*BOTH, *BOTH, *BOTH, *BOTH),
+            (
+                ("time ssh", ""),
+                ("LC_ALL=C TERM=dumb ssh", ""),
+                ("sudo -n -u ops ssh", ""),
+                ("/usr/bin/ssh -q", ""),
+                ("sshpass -e ssh", " -t"),
+                ("ssh", " -l root"),
+                ("nice -n 5 ssh", ""),
+                ("rsh", ""),
+            ),
+            strict=True,
+        )
+    ),
+    "pods": "".join(
+        f"$ kubectl {options} {host} -c app -- {READ}\n{listed}\n"
+        for (host, listed), options in zip(BOTH, ("exec -it", "-n prod exec"), strict=True)
+    ),
     "pssh": f"$ parallel-ssh -i -h hosts {READ}\n"
     + "".join(f"[{n}] 10:15:01 [SUCCESS] {host}\n{listed}\n" for n, (host, listed) in enumerate(BOTH, 1)),
     "salt": f"$ salt '*' cmd.run '{READ}'\n" + "".join(f"{host}:\n    {listed}\n" for host, listed in BOTH),
@@ -280,6 +301,28 @@ def test_what_ssh_prints_of_nobody_knows_which_host_is_not_read() -> None:
         assert [r.record.kind for r in found if isinstance(r.record, Problem)] == [ProblemKind.UNREADABLE]
     one = readings(f"$ ssh $HOST {READ}\n{LISTED['db1']}\n".encode())
     assert [r.record.value for r in one if is_enabled(r.record)] == ["always"]
+
+
+@pytest.mark.parametrize("before", ["hostname", "hostname -s; date", "echo", "date", "echo; date"])
+def test_what_stands_above_the_files_of_a_command(before: str) -> None:
+    """What other commands print first is no file: each list is of its own."""
+    printed = {"hostname": "db7", "hostname -s": "db7", "echo": "", "date": "Fri Nov 20 10:00:00 UTC 2026"}
+    above = "".join(f"{printed[one]}\n" for one in before.split("; "))
+    text = f"$ {before}; cat {ENABLED[0]} {ENABLED[0].replace('enabled', 'defrag')}\n{above}"
+    text += f"{LISTED['db2']}\n{LISTED['db1']}\n"
+    (case,) = document(text.encode()).get("cases", [document(text.encode())])
+    values = {name: one["value"] for name, one in case["host"]["settings"].items()}
+    assert (values["thp.enabled"], values["thp.defrag"]) == ("never", "always")
+    assert (case["host"]["name"] == "db7") is before.startswith("hostname")
+
+
+def test_a_list_of_another_file_is_not_believed() -> None:
+    """A list with defer is of defrag, one with inherit of a single size, whatever the name above says."""
+    text = f"{ENABLED[0]}:\n[always] madvise never\n{ENABLED[0]}:\nalways defer defer+madvise [madvise] never\n"
+    found = values(records(text))
+    assert (found["thp.enabled", ()], found["thp.defrag", ()]) == ("always", "madvise")
+    loop = f"$ {READ}\n{LISTED['db1']}\n$ for f in x*; do echo $f; cat $f/enabled; done\nx\nalways inherit [never]\n"
+    assert [r.record.value for r in readings(loop.encode()) if is_enabled(r.record)] == ["always"]
 
 
 def test_the_shells_own_host_is_none_of_those_that_it_reaches() -> None:

@@ -54,6 +54,14 @@ TYPED = {
     f"echo never > /mnt/backup{THP}/enabled": [],
     f"echo {THP}/enabled": [],
     "grubby --update-kernel=ALL --args=transparent_hugepage=never": [],
+    f'echo "echo never > {THP}/enabled" >> /etc/rc.local': [],
+    f"printf 'echo never > {THP}/enabled\\n' > /etc/init.d/thp": [],
+    f"sed -i '$a echo never > {THP}/enabled' /etc/rc.local": [],
+    f"alias off='echo never > {THP}/enabled'": [],
+    f"at 23:00 <<< 'echo never > {THP}/enabled'": [],
+    f"ansible db2 -m shell -a 'echo never > {THP}/enabled'": [],
+    f"su - root -c 'echo never > {THP}/enabled'": [(ENABLED, "never", "prompt")],
+    f'eval "echo never > {THP}/enabled"': [(ENABLED, "never", "prompt")],
 }  # fmt: skip
 
 
@@ -72,6 +80,12 @@ def test_what_was_typed(command: str) -> None:
         f"bash: {THP}/enabled: No such file or directory",
         "sysctl: permission denied on key 'vm.compact_memory'", "sudo: a password is required",
         "root is not in the sudoers file.  This incident will be reported.",
+        "Password: \nsu: Authentication failure", "sudo: no tty present and no askpass program specified",
+        "[sudo] password for jo: \nSorry, try again.\n[sudo] password for jo: \nsudo: 3 incorrect password attempts",
+        "sudo: sorry, you must have a tty to run sudo", f"-bash: {THP}/enabled: Keine Berechtigung",
+        "Sorry, user jo is not allowed to execute '/bin/sh -c echo never' as root on db1.",
+        f"bash: line 1: {THP}/enabled: Permiso denegado", f"-rbash: {THP}/enabled: restricted: cannot redirect output",
+        f"fish: An error occurred while redirecting file '{THP}/enabled'",
     ],
 )  # fmt: skip
 def test_a_refused_write_changes_nothing(answer: str) -> None:

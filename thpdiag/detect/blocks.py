@@ -36,7 +36,7 @@ from thpdiag.detect.layout import (
     without_gaps,
     without_prefix,
 )
-from thpdiag.detect.lookahead import LookaheadLines
+from thpdiag.detect.lookahead import LookaheadLines, SectionLines
 from thpdiag.detect.named_files import (
     MAX_GAP_LINES,
     MAX_JSON_LINES,
@@ -63,6 +63,7 @@ from thpdiag.detect.session import (
     is_refused,
     operator_actions,
     operator_changes,
+    printed_name,
     prose_facts,
     switches_setting,
 )
@@ -276,7 +277,7 @@ class Detector:
             labels = (("how", "file"), ("tool", SUPPORTCONFIG))
             yield TaggedRecord(Fact("capture.not_found", section.path, cite, labels), SUPPORTCONFIG, context.group)
         elif parser and first and not is_section(first.text):
-            lines = _SectionLines(ahead)
+            lines = SectionLines(ahead)
             yield from self._block(parser, context, first.number, lines)
             context.paths.clear()
             if 0 < section.most <= lines.count:
@@ -591,6 +592,13 @@ class Detector:
 
     def _printed_files(self, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """The files that the last command prints, where their contents begin here."""
+        if context.paths and "transparent_hugepage" in context.paths[0]:  # `hostname; date; cat enabled defrag`
+            texts = [one.text for one in ahead.peek(MAX_GAP_LINES + 1)]
+            before = next((number for number, text in enumerate(texts) if unplaced_setting(text)), 0)
+            if before and not any(map(parse_prompt, texts[:before])) and not is_host_heading(*_texts(ahead)):
+                context.name_host(printed_name(context.command, texts[0]))
+                for line in ahead.peek(before):
+                    yield from self._step(line, context, ahead)
         while (
             not context.looping
             and context.paths
@@ -817,33 +825,8 @@ class Detector:
 
 def _texts(ahead: LookaheadLines) -> tuple[str, str]:
     """The next line and the one behind it."""
-    first, *second = ahead.peek(2)
-    return first.text, second[0].text if second else ""
-
-
-class _SectionLines:
-    """The lines to the next section of supportconfig, without the empty ones before it; how many there were."""
-
-    def __init__(self, ahead: LookaheadLines) -> None:
-        self.count = 0
-        self._ahead = ahead
-        self._lines = self._all()
-
-    def __iter__(self) -> Iterator[tuple[int, str]]:
-        return self._lines
-
-    def __next__(self) -> tuple[int, str]:
-        return next(self._lines)
-
-    def _all(self) -> Iterator[tuple[int, str]]:
-        held: list[tuple[int, str]] = []
-        while (line := self._ahead.next()) is not None and not is_section(line.text):
-            self._ahead.take()
-            held.append((line.number, line.text))
-            if line.text.strip():
-                self.count += len(held)
-                yield from held
-                held.clear()
+    first, *second = (one.text for one in ahead.peek(2))
+    return first, "".join(second)
 
 
 def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextLine]:

@@ -10,6 +10,7 @@ from itertools import islice, takewhile
 from thpdiag.bundle.member import Block, NumberedLines
 from thpdiag.detect.cut_lines import may_be_cut, without_cut_words
 from thpdiag.detect.layout import Change
+from thpdiag.detect.named_files import is_section
 from thpdiag.detect.transcript import TextLine, clean_lines, plain_lines
 from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
 
@@ -93,3 +94,28 @@ class LookaheadLines:
 
         self._pull = pull
         self._stretches += 1
+
+
+class SectionLines:
+    """The lines to the next section of supportconfig, without the empty ones before it; how many there were."""
+
+    def __init__(self, ahead: LookaheadLines) -> None:
+        self.count = 0
+        self._ahead = ahead
+        self._lines = self._all()
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        return self._lines
+
+    def __next__(self) -> tuple[int, str]:
+        return next(self._lines)
+
+    def _all(self) -> Iterator[tuple[int, str]]:
+        held: list[tuple[int, str]] = []
+        while (line := self._ahead.next()) is not None and not is_section(line.text):
+            self._ahead.take()
+            held.append((line.number, line.text))
+            if line.text.strip():
+                self.count += len(held)
+                yield from held
+                held.clear()

@@ -7,9 +7,9 @@
     always madvise [never]
 
 A line that the command prints before the output names the host, also where the hosts are not known (`$(cat hosts)`);
-without one, as many lines as hosts are of each in turn, or each output begins with a line of the same form. `oc debug
-node/NAME -- chroot /host` and `kubectl debug` do the same on nodes; Salt prints the name and a colon above the output
-of each. Source: ssh(1), oc debug --help, Salt's nested outputter.
+without one, as many lines as hosts are of each in turn, or each output begins with a line of the same form.
+`oc debug node/NAME -- chroot /host` and `kubectl debug` do the same on nodes, and `kubectl exec` in pods; Salt prints
+the name and a colon above the output of each. Source: ssh(1), oc debug --help, Salt's nested outputter.
 """
 
 from __future__ import annotations
@@ -22,11 +22,27 @@ from thpdiag.detect.expansion import Part, Step, first_lines
 from thpdiag.detect.shell import MAX_COMMAND_CHARS
 
 _HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,252}|\$\{?\w{1,60}\}?)"
+_BEFORE = (  # a command that runs a command
+    r"(?:(?:[A-Z_]\w{0,40}=\S*+|time|nohup|command|env|!|(?:sudo|doas)(?:\s+-(?:u\s+\S++|[A-Za-z]++))*+|timeout\s+\S++"
+    r"|nice(?:\s+-n\s*\S++)?|stdbuf(?:\s+-\S++)*+|sshpass\s+-(?:[pf]\s*\S++|e))\s++){0,6}(?:\\|/(?:usr/)?bin/)?"
+)
+_POD_OPTION = r"(?:-[nc]\s+\S++\s++|--(?:namespace|container|context)\s+\S++\s++|-{1,2}[^\s-]\S*+\s++){0,10}"
 _CALLS = (
     re.compile(
-        r"(?:sudo\s+)?(?:timeout\s+\S+\s+)?(?:sshpass\s+-[pf]\s*\S+\s+)?\bssh\s+"
-        r"(?:-[bcDeFIiJLlmOopQRSWw]\s*\S++\s++|-[46AaCfGgKkMNnqsTtVvXxYy]++\s++){0,20}"
-        rf"(?:[\w.-]{{1,60}}@)?{_HOST}\s+(?P<command>[^\s-].*)",
+        rf"{_BEFORE}\bssh\s+"
+        r"(?:-[bcDeFIiJLlmOopQRSWw]\s*\S++\s++|-[46AaCfGgKkMNnqsTtVvXxYy]++\s++|--\s++){0,20}"
+        rf"['\"]?(?:[\w.-]{{1,60}}@)?{_HOST}['\"]?(?:\s+-(?:l\s*\S++|[46AaCfGgKkMNnqsTtVvXxYy]++)(?=\s)){{0,4}}"
+        r"\s+(?P<command>[^\s-].*)",
+        re.DOTALL,
+    ),
+    re.compile(
+        rf"{_BEFORE}\b(?:rsh|mosh|(?:vagrant|juju|virtctl|gcloud\s+compute)\s+ssh|(?:multipass|virtctl)\s+exec|oc\s+rsh)\s+"
+        rf"{_HOST}\s+(?:--\s+|--command=|-c\s+)?(?P<command>[^\s-].*)",
+        re.DOTALL,
+    ),
+    re.compile(  # a pod is where its node is, which nothing tells
+        rf"{_BEFORE}\b(?:oc|kubectl)\s+{_POD_OPTION}exec\s+{_POD_OPTION}(?:pod/)?{_HOST}\s+{_POD_OPTION}--\s+"
+        r"(?P<command>\S.*)",
         re.DOTALL,
     ),
     re.compile(
@@ -65,7 +81,9 @@ class RemoteOutput(NamedTuple):
 
 def remote_commands(steps: Sequence[Step] | None, command: str) -> list[RemoteCommand]:
     """What a command line runs on other hosts, in turn; one without a host if these depend on what is not known."""
-    if len(command) > MAX_COMMAND_CHARS or not any(word in command for word in ("ssh", "debug", "salt")):
+    if len(command) > MAX_COMMAND_CHARS or not any(
+        word in command for word in ("ssh", "debug", "salt", "exec", "rsh", "mosh")
+    ):
         return []
     if salt := _SALT.search(command):
         return [RemoteCommand("", salt["command"])]

@@ -76,6 +76,12 @@ def is_refused(answer: Iterable[str]) -> bool:
     return bool(_REFUSED.match(next((text for text in answer if not _ASKED.match(text)), "")))
 
 
+def printed_name(command: str, answer: str) -> str:
+    """The name that `hostname` prints as the first of several commands; empty for anything else."""
+    found = re.match(r"hostname(?: -[sf])?\s{0,8}[;&]", command)
+    return answer.strip() if found and re.fullmatch(r"[A-Za-z0-9][\w.-]{0,252}", answer.strip()) else ""
+
+
 def folder_after(folder: str, command: str) -> str:
     """The working folder after the `cd` in a command, empty if it is not known."""
     for found in _CD.finditer(command):

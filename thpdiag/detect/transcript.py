@@ -84,7 +84,7 @@ _PROMPTS = (
     re.compile(r"-?(?:bash|sh|ksh|dash|zsh)-[\d.]+[#$]\s*(?P<cmd>.*)"),
     re.compile(rf"(?!{_NOT_TYPED})[#$%]\s?>?\s?{_KNOWN}"),
     re.compile(rf"(?:crash(?:64)?|gdb)>\s*{_KNOWN}"),
-    re.compile(r"\$\s(?P<cmd>(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
+    re.compile(r"\$\s(?P<cmd>(?:[A-Za-z_]\w{0,40}=\S{0,200}\s){0,6}(?:\./|/)?[\w./-]+(?:\s.*)?)$"),
     # Forms that could be prose: only a known command makes them a prompt.
     re.compile(rf"{_WHO}\s?[#$>]\s{{0,3}}{_KNOWN}"),
     re.compile(rf"(?P<host>[A-Za-z][\w.-]{{0,254}})[#$]\s{{0,3}}{_KNOWN}"),

@@ -8,7 +8,7 @@
 Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` is known by its
 command, and alone by what distributions put at the end of a release. Source: coreutils uname(1).
 
-The host's name: `hostname`, as sos and insights-client keep it.
+The host's name: `hostname`, as sos and insights-client keep it, and /etc/hostname.
 
     db1.example.com
 
@@ -126,7 +126,7 @@ def parse_host_name(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
 HOST_NAME = Parser(
     "host_name", "hostname", parse_host_name,
     paths=(
-        re.compile(r"(?:^|/)(?:sos_commands/(?:host|general)|insights_commands)/hostname$"),
+        re.compile(r"(?:^|/)(?:sos_commands/(?:host|general)|insights_commands|etc)/hostname$"),
         re.compile(r"(?:^|/)sosreport-[^/]{1,200}/hostname$|^hostname$"),
     ),
 )  # fmt: skip

@@ -66,7 +66,11 @@ _SHORT_NUMBER = re.compile(r"\d{1,8}\s*$")  # a value below its banner; `date +%
 _WORDS = frozenset(
     "always madvise never defer defer+madvise within_size advise deny force inherit yes no".split()  # noqa: SIM905
 )
-_WORD_LISTS = frozenset({"enabled", "defrag", "shmem_enabled"})
+_WORDS_OF = {
+    "enabled": frozenset({"always", "madvise", "never"}),
+    "defrag": frozenset({"always", "defer", "defer+madvise", "madvise", "never"}),
+    "shmem_enabled": frozenset({"always", "within_size", "advise", "never", "deny", "force"}),
+}
 _LISTS_ITS_VALUES = frozenset({"enabled", "defrag"})
 _INTEGERS = frozenset({
     "use_zero_page", "hpage_pmd_size", "shrink_underused", "khugepaged/defrag", "khugepaged/pages_to_scan",
@@ -163,7 +167,7 @@ def _from_listing(source: Source, listed: list[tuple[int, str]]) -> Iterator[Fac
 
 def _by_values(line: str) -> str:
     """The file that a word list without a path can only be, else nothing."""
-    words = set(line.replace("[", " ").replace("]", " ").split())
+    words = _words_of(line)
     if words == {"yes", "no"}:
         return "khugepaged/defrag"
     if "defer" in words:
@@ -173,7 +177,7 @@ def _by_values(line: str) -> str:
 
 def _by_its_file(path: str, line: str) -> str:
     """The setting that a file is called after, if it can have this value: those of single sizes list `inherit` too."""
-    words = set(line.replace("[", " ").replace("]", " ").split())
+    words = _words_of(line)
     found = _OWN_NAME.search(path) if words <= {"always", "madvise", "never"} else None
     return found[1] if found else ""
 
@@ -194,9 +198,10 @@ def _setting(source: Source, number: int, line: str, knob: str, text: str, odd: 
     cite = source.cite(number, line)
     if knob == "debug_cow":
         return
+    knob = _knob_of_list(knob, text)
     if knob in _COUNTED or _STATS.match(knob):
         yield from _count(source, number, line, knob, text, odd)
-    elif knob in _WORD_LISTS or _SIZE.match(knob) or (knob == "khugepaged/defrag" and "[" in text):
+    elif knob in _WORDS_OF or _SIZE.match(knob) or (knob == "khugepaged/defrag" and "[" in text):
         word = _bracketed_word(text)
         if word is None:
             odd.note(number, line, "a word list without exactly one known word in brackets")
@@ -229,11 +234,22 @@ def _word(cite: Citation, time: Moment | None, knob: str, text: str, word: str) 
         yield Fact(f"thp.{knob}.accepts", accepts, cite, time=time)
 
 
+def _knob_of_list(knob: str, text: str) -> str:
+    """The setting of a name, or of its list of words if that cannot be the one: lines between them are missing."""
+    if knob not in _WORDS_OF or not _bracketed_word(text) or _words_of(text) <= _WORDS_OF[knob]:
+        return knob
+    return _by_values(text) or "another list"
+
+
+def _words_of(text: str) -> set[str]:
+    return set(text.replace("[", " ").replace("]", " ").split())
+
+
 def _bracketed_word(text: str) -> str | None:
     """The one word in brackets, None if there is none, more than one, or an unknown one."""
     chosen = re.findall(r"\[([^\[\]]*)\]", text)
-    words = text.replace("[", " ").replace("]", " ").split()
-    return chosen[0] if len(chosen) == 1 and set(words) <= _WORDS and chosen[0] in words else None
+    words = _words_of(text)
+    return chosen[0] if len(chosen) == 1 and words <= _WORDS and chosen[0] in words else None
 
 
 PARSER = Parser(

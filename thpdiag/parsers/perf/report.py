@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from thpdiag.model import Citation, Problem, ProblemKind, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
-from thpdiag.parsers.perf._texts import HEADER_COMMENT, HEADER_OPENS, header_fact
+from thpdiag.parsers.perf._texts import HEADER_COMMENT, HEADER_OPENS, header_fact, host_facts
 from thpdiag.parsers.perf.call_graph import part
 from thpdiag.parsers.perf.overhead import PERCENT, Columns, Table, columns, row
 
@@ -68,14 +68,15 @@ class _Part:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One profile per event; lines that fit nothing are counted in one problem."""
+    """What the header tells of the host, and one profile per event; what fits nothing is counted in one problem."""
     header: dict[str, str] = {}
     errors = ParseErrors(source, PARSER.name)
     current: _Part | None = None
     for number, text in lines:
         cite = source.cite(number, text)
         if found := header_fact(text):
-            header.setdefault(*found)
+            if header.setdefault(*found) is found[1]:
+                yield from host_facts(dict([found]), cite)
             continue
         if current is None or _is_next_event(current, text):
             if current is not None:
