@@ -385,3 +385,13 @@ def test_a_document_without_files_is_decoded_once(monkeypatch: pytest.MonkeyPatc
     document = json.dumps({"cited": parts}, indent=1).replace("\n", "\n> ")
     readings(f"> {document}\n\n{KERNEL}".encode())
     assert len([lines for lines in decoded if lines > 1]) == 1
+
+
+def test_settings_that_change_together() -> None:
+    """Two files that one command shows, later with other values: both are of the state in which the text ends."""
+    show = f"$ cat {ENABLED[0]} {ENABLED[0].replace('enabled', 'defrag')}\n"
+    text = f"{show}{LISTED['db1']}\n{LISTED['db1']}\n{show}{LISTED['db2']}\n{LISTED['db2']}\n"
+    settings = document(text.encode())["host"]["settings"]
+    assert {name: settings[name]["value"] for name in ("thp.enabled", "thp.defrag")} == {
+        "thp.enabled": "never", "thp.defrag": "never",
+    }  # fmt: skip

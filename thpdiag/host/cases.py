@@ -365,11 +365,9 @@ def _segments_by_line(
 def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None) -> list[Segment]:
     """The stretches of a member between the lines of its changes; `first` is the place of the first in time."""
     lines = sorted({cut.cite.line or 0 for cut in cuts})
-    settings = {
-        _setting_name(record): str(record.value)
-        for record in records
-        if _is_measured(record) and (record.cite.line or 0) < lines[0]
-    }
+    before = [r for r in records if _is_measured(r) and (r.cite.line or 0) < lines[0]]
+    settings = {_setting_name(record): str(record.value) for record in before}
+    readings = {_setting_name(record): record for record in before}  # and writes: what told each setting last
     segments = [Segment(f"{member}:1", dict(settings), first)]
     labels: dict[str, str] = {}
     for number, line in enumerate(lines, start=1):
@@ -378,9 +376,10 @@ def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact
             now, other = (labels, settings) if cut.provenance else (settings, labels)
             now[cut.name] = str(cut.value)
             other.pop(cut.name, None)
+            readings[cut.name] = cut
         order = None if first is None else first + number
         known = {name: value for name, value in settings.items() if value}
-        shown = [cut for cut in facts if cut.value and not cut.provenance]
+        shown = [readings[name] for name in known if name in readings]
         segments.append(Segment(f"{member}:{line}", known, order, dict(labels), shown))
     parts = (
         part
