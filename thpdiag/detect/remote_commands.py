@@ -23,8 +23,8 @@ from thpdiag.detect.shell import MAX_COMMAND_CHARS
 
 _HOST = r"(?P<host>[A-Za-z0-9][\w.-]{0,252}|\$\{?\w{1,60}\}?)"
 _BEFORE = (  # a command that runs a command
-    r"(?:(?:[A-Z_]\w{0,40}=\S*+|time|nohup|command|env|!|(?:sudo|doas)(?:\s+-(?:u\s+\S++|[A-Za-z]++))*+|timeout\s+\S++"
-    r"|nice(?:\s+-n\s*\S++)?|stdbuf(?:\s+-\S++)*+|sshpass\s+-(?:[pf]\s*\S++|e))\s++){0,6}(?:\\|/(?:usr/)?bin/)?"
+    r"(?:(?:[A-Z_]\w{0,40}=\S*+|time|nohup|command|env|!|(?:sudo|doas)(?:\s+-(?:u\s+\S++|[A-Za-z]++)){0,6}|timeout\s+\S++"
+    r"|nice(?:\s+-n\s*\S++)?|stdbuf(?:\s+-\S++){0,6}|sshpass\s+-(?:[pf]\s*\S++|e))\s++){0,6}(?:\\|/(?:usr/)?bin/)?"
 )
 _POD_OPTION = r"(?:-[nc]\s+\S++\s++|--(?:namespace|container|context)\s+\S++\s++|-{1,2}[^\s-]\S*+\s++){0,10}"
 _CALLS = (

@@ -150,6 +150,9 @@ _PG_RECORD = re.compile(r"-\[ RECORD \d{1,7} \][-+]*\s*$")
 _PG_CELLS = re.compile(r"[^|\n]{0,8000}\|.*$")
 
 
+_WITHOUT_ASKER = re.compile(r"\bpid\s{0,4}(?:<>|!=)\s{0,4}pg_backend_pid\(\)", re.IGNORECASE)
+
+
 @dataclass(slots=True)
 class _Counts:
     """Backends of one answer."""
@@ -165,8 +168,8 @@ class _Counts:
             self.running += not row["wait_event"]
 
     def facts(self, source: Source, first: tuple[int, str]) -> Iterator[Fact]:
-        """The count, without the backend that asked."""
-        asked = 0 if self.asked else min(1, self.running)
+        """The count, without the backend that asked, unless the query leaves that out."""
+        asked = 0 if self.asked or _WITHOUT_ASKER.search(source.command) else min(1, self.running)
         yield Fact("postgres.running_backends", self.running - asked, source.cite(*first), (), source.time)
 
 

@@ -87,6 +87,8 @@ _FLAG = re.compile(
     r"(?P<set>:?)= ?(?P<value>.{0,400}?)\s{1,80}\{(?P<kind>[\w ]{1,40})\}(?: \{(?P<origin>[\w ,]{1,40})\})?\s*$"
 )
 _FLAGS_HEAD = re.compile(r"\[Global flags\]\s*$")
+_IN_FORCE = re.compile(r"(?:-XX:\S{1,400} ){3,400}\s*$|(?:-XX:\S{1,400} ){2,400}-XX:\S{1,400}$")  # jcmd PID VM.flags
+_ONE_FLAG = re.compile(r"-XX:(?:(?P<sign>[+-])(?P<switch>\w{1,80})|(?P<name>\w{1,80})=(?P<value>\S{1,400}))(?=\s|$)")
 FLAGS = "java_flags"
 
 
@@ -99,14 +101,22 @@ def read_flags(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Recor
                 origin = found["origin"] or ("command line" if found["set"] else "default")
                 labels = (("option", found["name"]), ("origin", origin))
                 yield Fact("java.option", printable(found["value"]), source.cite(number, text), labels, source.time)
+        elif _IN_FORCE.match(text):
+            for flag in _ONE_FLAG.finditer(text):
+                if (name := flag["name"] or flag["switch"]) in OPTIONS:
+                    labels = (("option", name), ("origin", "in force"))
+                    value = flag["value"] or ("true" if flag["sign"] == "+" else "false")
+                    yield Fact("java.option", printable(value), source.cite(number, text), labels, source.time)
         elif text.strip() and not _FLAGS_HEAD.match(text):
             odd.note(number, text, "not a line of the list of options")
 
 
 FLAGS_PARSER = Parser(
     FLAGS, "options of a Java virtual machine (-XX:+PrintFlagsFinal)", read_flags,
-    opens=re.compile(r"\[Global flags\]\s*$|\s{1,12}(?:bool|intx|uintx|size_t|ccstr) [A-Z]\w{1,80}\s{1,60}:?= "),
-    continues=any_of(_FLAG, _FLAGS_HEAD), confirm=any_of_first(2, _FLAG),
+    opens=re.compile(
+        r"\[Global flags\]\s*$|\s{1,12}(?:bool|intx|uintx|size_t|ccstr) [A-Z]\w{1,80}\s{1,60}:?= |-XX:\S{1,400} -XX:"
+    ),
+    continues=any_of(_FLAG, _FLAGS_HEAD, _IN_FORCE), confirm=any_of_first(2, _FLAG, _IN_FORCE),
 )  # fmt: skip
 
 

@@ -208,7 +208,7 @@ COMPACT_ROW = re.compile(
 STACK = re.compile(r"\s*\S{1,120}\+0x[0-9a-f]{1,8}$")
 RECLAIM_HEADER = re.compile(r"(?:TIME\(s\)\s+)?(?:UID\s+)?COMM\s+[PT]ID\s+LAT\(ms\)\s+PAGES(?:\s+FREE\(KB\))?\s*$")
 RECLAIM_ROW = re.compile(
-    rf"\s{{0,2}}{_SNOOP_TIME}(?:\d{{1,10}}\s+)??{_SNOOP_WHO}+(?P<ms>\d{{1,12}}\.\d\d)\s+\d{{1,12}}(?:\s+\d{{1,15}})?\s*$"
+    rf"\s{{0,2}}{_SNOOP_TIME}(?P<comm>\S.{{0,26}}?)\s{{1,16}}(?P<pid>\d{{1,10}})\s+(?P<ms>\d{{1,12}}\.\d\d)\s+\d{{1,12}}(?:\s+\d{{1,15}})?\s*$"
 )
 
 
@@ -218,6 +218,7 @@ def _snoop_reader(
     def read(source: Source, lines: Lines) -> Iterator[Record]:
         """The spread of the latencies, by task; with times the seconds so far too."""
         errors, durations = ParseErrors(source, name), Durations(source, name, Clock.SESSION)
+        with_user = False
         for number, text in lines:
             found = row.match(text)
             if found and found["ms"]:
@@ -225,9 +226,12 @@ def _snoop_reader(
                 seconds = float(found["time"] or 0.0)
                 if found["time"]:
                     durations.see(seconds)
-                event = KernelEvent(seconds, comm_of(found["comm"]), found["pid"], kind, "", number, text)
+                comm = found["comm"].partition(" ")[2].strip() if with_user else found["comm"]
+                event = KernelEvent(seconds, comm_of(comm), found["pid"], kind, "", number, text)
                 durations.done(kind, event, float(found["ms"]) / 1000, order)
-            elif text.strip() and not header.match(text) and not STACK.match(text):
+            elif header.match(text):
+                with_user = bool(re.search(r"\bUID\b", text))
+            elif text.strip() and not STACK.match(text):
                 errors.note(number, text, f"a line that {name} does not print")
         yield from errors.problems()
         yield from durations.records()

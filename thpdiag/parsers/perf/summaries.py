@@ -150,14 +150,15 @@ def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> I
 
 
 SCHED_HEAD = re.compile(
-    r"\s{1,4}Task\s+\|\s+Runtime ms\s+\|\s+(?:Switches|Count)\s+\|\s+Avg delay ms\s+\|\s+Max delay ms\s+\|"
+    r"\s{0,4}Task\s+\|\s+Runtime ms\s+\|\s+(?:Switches|Count)\s+\|\s+(?:Avg|Average) delay ms\s+\|"
+    r"\s+(?:Max|Maximum) delay ms\s+\|"
 )
 SCHED_ROW = re.compile(
-    r"\s{1,4}(?P<comm>\S.{0,20}?):(?P<tasks>\(\d{1,6}\)|-?\d{1,10})\s+\|\s+(?P<run>\d{1,12}(?:\.\d{1,6})?) ms \|"
+    r"\s{0,4}(?P<comm>\S.{0,20}?):(?P<tasks>\(\d{1,6}\)|-?\d{1,10})\s+\|\s+(?P<run>\d{1,12}(?:\.\d{1,6})?) ms \|"
     r"\s+(?P<switches>\d{1,12}) \|\s{1,4}avg:?\s{0,8}(?P<avg>\d{1,12}(?:\.\d{1,6})?) ms \|"
     r"\s{1,4}max:?\s{0,8}(?P<max>\d{1,12}(?:\.\d{1,6})?) ms \|"
 )
-SCHED_REST = re.compile(r"\s{1,4}-{20,200}\s*$|\s{1,4}TOTAL:\s+\||\s{1,4}INFO: ")
+SCHED_REST = re.compile(r"\s{0,4}-{20,200}\s*$|\s{0,4}TOTAL:\s+\||\s{0,4}INFO: ")
 MIN_SWITCHES = 20
 
 

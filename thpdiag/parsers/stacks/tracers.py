@@ -68,6 +68,7 @@ _BCC_WHO = re.compile(
     r"|\s{4}b?'?(?P<name>[^'\[]{1,64}?)'? \[(?P<tid>\d{1,10})\]\s*$"  # of stackcount
 )
 _BCC_VALUE = re.compile(r"\s{4,12}(?P<value>\d{1,19})\s*$")
+_BYTES = re.compile(r"b'([^']{1,400})'(?=$|\+0x)")  # of versions that print what Python 3 calls bytes
 _BCC_FRAME = re.compile(r"(?:\s{2}|\s{4})(?P<name>[^\s-].{0,400}|-[^\s-].{0,400})$")
 _BCC_BORDER = re.compile(r"\s{2,4}--\s*$")
 _BCC_AROUND = re.compile(r"Detaching\.\.\.|WARNING: \d+ stack traces? |\d\d:\d\d:\d\d\s*$|\s*$|\^C")
@@ -103,13 +104,15 @@ class _Stack:
     def take(self, number: int, text: str) -> bool:
         """Whether a line is a part of it."""
         if who := _BCC_WHO.match(text):
-            self.task = Task(printable((who["comm"] or who["name"]).strip()), int(who["pid"] or who["tid"]))
+            self.task = Task(
+                printable(_BYTES.sub(r"\1", (who["comm"] or who["name"]).strip())), int(who["pid"] or who["tid"])
+            )
         elif _BCC_BORDER.match(text):
             self.border = len(self.names)
         elif (frame := _BCC_FRAME.match(text)) and len(self.names) < MAX_DEPTH:
             if not self.names:
                 self.line, self.text = number, text
-            self.names.append(frame["name"].strip())
+            self.names.append(_BYTES.sub(r"\1", frame["name"].strip()))
         else:
             return False
         return True
