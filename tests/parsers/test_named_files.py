@@ -395,3 +395,13 @@ def test_settings_that_change_together() -> None:
     assert {name: settings[name]["value"] for name in ("thp.enabled", "thp.defrag")} == {
         "thp.enabled": "never", "thp.defrag": "never",
     }  # fmt: skip
+
+
+def test_both_indices_of_one_command() -> None:
+    """Rows of the two files have one form: the zones begin anew with the second."""
+    folder, row = "/sys/kernel/debug/extfrag", "Node 0, zone {:>8}" + " {:.3f}" * 11 + "\n"
+    text = f"# cat {folder}/extfrag_index {folder}/unusable_index\n"
+    for first in (-1.0, 0.0):
+        text += "".join(row.format(zone, *[first] * 9, *[0.9] * 2) for zone in ("DMA32", "Normal"))
+    found = [record.name for record in records(text) if isinstance(record, Fact)]
+    assert found == ["memory.extfrag_index"] * 2 + ["memory.unusable_index"] * 2

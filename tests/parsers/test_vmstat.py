@@ -27,6 +27,19 @@ def test_vmstat_without_the_first_report_has_no_row_since_boot() -> None:
     assert not any(row.since_boot for row in samples(read("vmstat", text, "vmstat -y 1 8")))
 
 
+@pytest.mark.parametrize(
+    ("command", "since_boot"),
+    [
+        ("while true; do vmstat | tail -1; sleep 10; done", [True] * 3), ("while :; do vmstat -n; sleep 9; done", [True] * 3),
+        ("for i in 1 2 3; do vmstat 1 2 | tail -1; done", [True, False, False]), ("vmstat 10", [True, False, False]),
+    ],
+)  # fmt: skip
+def test_vmstat_without_a_delay_counts_since_boot_in_each_row(command: str, since_boot: list[bool]) -> None:
+    """However often a loop starts it."""
+    row = " 2  0      0 241712 311900 907128    0    0    12   340 1021 2204 71 24  5  0  0\n"
+    assert [row.since_boot for row in samples(read("vmstat", VMSTAT + row * 3, command))] == since_boot
+
+
 def test_a_repeated_header_is_no_new_run_but_an_early_one_is() -> None:
     """A screenful ends with a header; two runs pasted together have one as well, only sooner."""
     row = " 2  0      0 241712 311900 907128    0    0    12   340 1021 2204 71 24  5  0  0\n"

@@ -114,6 +114,9 @@ def belongs(text: str) -> bool:
     return bool(_ANY.match(text))
 
 
+_WITHOUT_DELAY = re.compile(r"\bvmstat(?:\s+-[anwt]{1,4})*\s*(?:[|;&)]|$)")  # then each row is an average since boot
+
+
 @dataclass(frozen=True, slots=True)
 class Header:
     """The columns that a header names, and the zone of the times that -t appends."""
@@ -337,8 +340,10 @@ class Table:
 
     def _release(self, *, frozen: bool = False) -> Iterator[Sample]:
         held, self._held, is_first, self._holding = self._held, [], self._holding, False
+        always = _WITHOUT_DELAY.search(self.source.command) is not None
         for row in held:
-            yield self.sample(row, since_boot=self.has_boot_row and is_first, frozen=frozen and not is_first)
+            since_boot = always or (self.has_boot_row and is_first)
+            yield self.sample(row, since_boot=since_boot, frozen=frozen and not is_first)
             is_first = False
 
     def sample(self, row: Row, *, since_boot: bool, frozen: bool) -> Sample:

@@ -254,24 +254,35 @@ _INDEX = re.compile(
     r"\s*(?:\S{0,200}extfrag/(?P<file>\w{5,20}):)?Node\s+(?P<node>\d+),\s+zone\s+(?P<zone>\w+)"
     r"(?P<row>(?:\s+-?\d\.\d{3})+)\s*$"
 )
+_INDEX_FILE = re.compile(r"(?:extfrag|unusable)_index")
+_ZONES = ("DMA", "DMA32", "Normal", "HighMem", "Movable", "Device")  # as the kernel prints them
 _ORDERS_OF_4K, _THP_ORDER = 11, 9
 
 
 @snapshots("extfrag")
 def parse_extfrag(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A fact for each zone: of the order of a huge page."""
-    rows = list(matches(lines, _INDEX, odd, "not a row of a zone"))
-    values = {number: [float(text) for text in found["row"].split()] for number, _, found in rows}
-    negative = any(value < 0 for row in values.values() for value in row)
-    for number, line, found in rows:
-        place = found["file"] or f"{source.path} {source.command}"
-        is_unusable = not negative and ("unusable" in place or "extfrag_index" not in place)
-        if len(row := values[number]) != _ORDERS_OF_4K:
-            odd.note(number, line, "the row is cut, or of a kernel whose pages are not of 4 KiB")
-            continue
-        labels = (("node", found["node"]), ("zone", found["zone"]))
-        name = "memory.unusable_index" if is_unusable else "memory.extfrag_index"
-        yield Fact(name, row[_THP_ORDER], source.cite(number, line), labels)
+    """A fact for each zone: of the order of a huge page. A command may print both files, one below the other."""
+    files: list[list[tuple[int, str, re.Match[str]]]] = []
+    last = (-1, -1)
+    for number, line, found in matches(lines, _INDEX, odd, "not a row of a zone"):
+        place = int(found["node"]), _ZONES.index(found["zone"]) if found["zone"] in _ZONES else len(_ZONES)
+        if not files or place <= last:
+            files.append([])
+        files[-1].append((number, line, found))
+        last = place
+    names = _INDEX_FILE.findall(source.command)[-len(files) :]
+    for at, rows in enumerate(files):
+        values = {number: [float(text) for text in found["row"].split()] for number, _, found in rows}
+        negative = any(value < 0 for row in values.values() for value in row)
+        for number, line, found in rows:
+            named = found["file"] or (names[at] if len(names) == len(files) > 1 else f"{source.path} {source.command}")
+            is_unusable = not negative and ("unusable" in named or "extfrag_index" not in named)
+            if len(row := values[number]) != _ORDERS_OF_4K:
+                odd.note(number, line, "the row is cut, or of a kernel whose pages are not of 4 KiB")
+                continue
+            labels = (("node", found["node"]), ("zone", found["zone"]))
+            name = "memory.unusable_index" if is_unusable else "memory.extfrag_index"
+            yield Fact(name, row[_THP_ORDER], source.cite(number, line), labels)
 
 
 EXTFRAG = Parser(
