@@ -191,6 +191,12 @@ ON_MANY = {
     ),
     "Ansible": f"$ ansible db -a '{READ}'\n"
     + "".join(f"{host} | CHANGED | rc=0 >>\n{listed}\n" for host, listed in LISTED.items()),
+    **{
+        f"heading {before}{after}": "".join(
+            f"{before}{host}{after}\n$ {READ}\n{listed}\n" for host, listed in LISTED.items()
+        )
+        for before, after in (("=== ", " ==="), ("## ", ""), ("----- host ", " -----"), ("*** ", ": ***"))
+    },
     "a message of a play": f"TASK [debug] {'*' * 67}\n"
     + "".join(f'ok: [{host}] => {{\n    "msg": "{ENABLED[0]}: {listed}"\n}}\n' for host, listed in LISTED.items()),
     "a command of a play, -v": f"TASK [read it] {'*' * 65}\n"
@@ -334,6 +340,15 @@ def test_the_shells_own_host_is_none_of_those_that_it_reaches() -> None:
         "the host of the shell": "always", "db9": "never",
     }  # fmt: skip
     assert {name for name, case in found.items() if case["timeline"]["actions"]} == {"db9"}
+
+
+@pytest.mark.parametrize("name", ["sample", "run-", "step"])
+def test_headings_that_count_name_no_host(name: str) -> None:
+    """What is looked at again and again is of one host."""
+    text = "".join(f"=== {name}{n} ===\n$ {READ}\n{listed}\n" for n, listed in enumerate(LISTED.values(), 1))
+    assert {r.group[1] for r in readings(text.encode()) if is_enabled(r.record)} == {""}
+    alone = f"=== db1 ===\n$ {READ}\n{LISTED['db1']}\n=== memory ===\n$ {READ}\n{LISTED['db2']}\n"
+    assert {r.group[1] for r in readings(alone.encode()) if is_enabled(r.record)} == {""}
 
 
 def test_a_table_with_rulers_names_no_host() -> None:

@@ -39,10 +39,12 @@ from thpdiag.detect.layout import (
 from thpdiag.detect.lookahead import LookaheadLines, SectionLines
 from thpdiag.detect.named_files import (
     MAX_GAP_LINES,
+    MAX_HEADED_LINES,
     MAX_JSON_LINES,
     Name,
     Section,
     files_in_json,
+    headed_host,
     host_heading,
     is_block_name,
     is_end,
@@ -289,6 +291,10 @@ class Detector:
         if context.is_report:
             return False
         host, lines, rest = host_heading([one.text for one in ahead.peek(3)])
+        if not host and (headed := headed_host(line.text))[0]:
+            others = map(headed_host, (one.text for one in ahead.peek(MAX_HEADED_LINES)))
+            context.headed.update(name for name, kind in others if kind == headed[1])
+            host, lines = headed[0] if len(context.headed) > 1 and headed[0] in context.headed else "", 1
         if not host:
             return False
         for _ in range(lines):

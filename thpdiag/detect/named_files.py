@@ -9,6 +9,7 @@
     THP: always madvise [never]                                words for the file, where only the values can be meant
     {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, in base64 too (Ansible's slurp)
     db1 | CHANGED | rc=0 >>    ok: [db1] => {                  Ansible: the host of what comes below
+    === db1 ===    ### 10.0.0.7                                people: the same, where others of its kind follow
     --------    db1    --------                                clush -b, dshbak: the same in three lines
 
 All of them mean what `cat PATH` at a prompt does. A name counts only if what stands there can be the content of that
@@ -83,6 +84,17 @@ _PSSH = re.compile(
 )
 _HOST_RULER = re.compile(r"-{8,}\s*$")
 _HOST_NAMES = re.compile(r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,254})(?: \(\d{1,5}\))?\s*$")
+_HEADED = re.compile(
+    r"(?P<sign>[=#*:-])(?P=sign){1,40} ?(?:[Hh]ost(?:name)?:? |[Ss]erver:? )?"
+    r"(?P<host>(?P<stem>[A-Za-z][A-Za-z-]{1,40})\d{1,4}(?:\.[A-Za-z][\w.-]{0,200})?|\d{1,3}(?:\.\d{1,3}){3})"
+    r":? ?(?P=sign){0,40}$"
+)
+_COUNTED = re.compile(  # samples and parts, not hosts
+    r"(?:attempt|case|cpu|day|disk|eth|hour|item|iteration|loop|node|page|part|pass|phase|round|run|sample|section|"
+    r"snapshot|step|test|time|try|week)-?$",
+    re.IGNORECASE,
+)
+MAX_HEADED_LINES = 400  # between the headings of two hosts
 _JSON_PATHS = ("path", "file", "filename", "file_path", "name", "source", "src", "dest", "item")
 _JSON_CONTENTS = ("stdout", "content", "contents", "output", "value", "data", "text", "body")
 _JSON_HINT = re.compile(r'"/(?:proc|sys|etc)/|"(?:/usr)?/bin/cat"|"cat[ "]')
@@ -151,7 +163,7 @@ def section_of(texts: Sequence[str]) -> Section | None:
 def may_be_host_heading(text: str) -> bool:
     """A quick look at a line."""
     return (
-        text.startswith("-----") or " | " in text or "] => " in text or "]: " in text
+        text[:2] in ("==", "##", "**", "--", "::") or " | " in text or "] => " in text or "]: " in text
         or "SUCCESS] " in text or "FAILURE] " in text
     )  # fmt: skip
 
@@ -161,11 +173,20 @@ def is_host_heading(text: str, following: str) -> bool:
     if not may_be_host_heading(text):
         return False
     return bool(
-        _ANSIBLE.match(text)
+        headed_host(text)[0]
+        or _ANSIBLE.match(text)
         or _ANSIBLE_TASK.match(text)
         or _PSSH.match(text)
         or (_HOST_RULER.match(text) and _HOST_NAMES.match(following))
     )
+
+
+def headed_host(text: str) -> tuple[str, str]:
+    """The host that a heading may be of, `=== db1 ===`, and what the names of such hosts have in common; else empty."""
+    found = _HEADED.match(text.rstrip()) if text[:2] in ("==", "##", "**", "--", "::") else None
+    if found is None or _COUNTED.match(found["stem"] or ""):
+        return "", ""
+    return found["host"], (found["stem"] or "an address").lower()
 
 
 def host_heading(texts: Sequence[str]) -> tuple[str, int, str]:

@@ -263,9 +263,13 @@ _ORDERS_OF_4K, _THP_ORDER = 11, 9
 def parse_extfrag(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A fact for each zone: of the order of a huge page. A command may print both files, one below the other."""
     files: list[list[tuple[int, str, re.Match[str]]]] = []
-    last = (-1, -1)
+    last = (0, "", 0)
     for number, line, found in matches(lines, _INDEX, odd, "not a row of a zone"):
-        place = int(found["node"]), _ZONES.index(found["zone"]) if found["zone"] in _ZONES else len(_ZONES)
+        place = (
+            len(found["node"]),
+            found["node"],
+            _ZONES.index(found["zone"]) if found["zone"] in _ZONES else len(_ZONES),
+        )
         if not files or place <= last:
             files.append([])
         files[-1].append((number, line, found))
