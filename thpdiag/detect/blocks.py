@@ -292,9 +292,13 @@ class Detector:
             return False
         host, lines, rest = host_heading([one.text for one in ahead.peek(3)])
         if not host and (headed := headed_host(line.text))[0]:
-            others = map(headed_host, (one.text for one in ahead.peek(MAX_HEADED_LINES)))
-            context.headed.update(name for name, kind in others if kind == headed[1])
-            host, lines = headed[0] if len(context.headed) > 1 and headed[0] in context.headed else "", 1
+            alike = context.headed.setdefault(headed[1], set())
+            alike |= {
+                name
+                for name, kind in (headed_host(one.text) for one in ahead.peek(MAX_HEADED_LINES))
+                if kind == headed[1]
+            }
+            host, lines = headed[0] if len(alike) > 1 else "", 1
         if not host:
             return False
         for _ in range(lines):
@@ -603,8 +607,9 @@ class Detector:
             before = next((number for number, text in enumerate(texts) if unplaced_setting(text)), 0)
             if before and not any(map(parse_prompt, texts[:before])) and not is_host_heading(*_texts(ahead)):
                 context.name_host(printed_name(context.command, texts[0]))
-                for line in ahead.peek(before):
-                    yield from self._step(line, context, ahead)
+                for _ in range(before):
+                    if (line := ahead.next()) and not unplaced_setting(line.text):
+                        yield from self._step(line, context, ahead)
         while (
             not context.looping
             and context.paths

@@ -238,7 +238,7 @@ class Context:
     speaker: str = MAIN
     host: str = ""
     names: HostNames = field(default_factory=HostNames)
-    headed: set[str] = field(default_factory=set)  # hosts whose names are headings
+    headed: dict[str, set[str]] = field(default_factory=dict)  # names in headings, by what they have in common
     local: str | None = None  # the host of the shell, while a command of it runs on another one
     time: Moment | None = None
     command: str = ""

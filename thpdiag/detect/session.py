@@ -60,7 +60,7 @@ _REFUSED = re.compile(
     r"|\S{0,40}sh:(?: line \d{1,9}:)? /(?:sys|proc)/\S{1,200}: [^\W\d]",  # what it says there is of the user's language
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"(?:\[sudo\] )?[\w ]{0,40}(?:for \S{1,60})?:\s*$|Sorry, try again\.\s*$|\s*$")
+_ASKED = re.compile(r"(?:\[sudo\] )?[\w ]{0,40}(?:for \S{1,60})?:\s*$|Sorry, try again\.\s*$")
 _QUOTED = re.compile(r"'[^']{0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"", re.DOTALL)
 _RUNS_QUOTED = re.compile(r"(?:\s-\w{0,6}c|\beval)\s{0,8}$")
 _PRINTS_QUOTED = re.compile(r"\b(?:echo|printf|sed|alias)\b[^;|&]{0,400}$")
