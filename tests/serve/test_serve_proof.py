@@ -38,7 +38,7 @@ from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
 
 FULL = os.environ.get("THPDIAG_PROOF") == "1"
-KILLS, EACH = (50, 6) if FULL else (1, 3)  # kills, and bundles that begin to be sent after each start
+KILLS, EACH = (100, 6) if FULL else (1, 3)  # kills, and bundles that begin to be sent after each start
 STEPS = 100 if FULL else 3  # of the clock
 UPLOADS, READERS = (20, 200) if FULL else (3, 8)
 HELD = 300 if FULL else 30
@@ -63,7 +63,7 @@ def begun_twice(storage: Storage) -> list[str]:
 @BOTH
 def test_killed_at_any_moment_under_load(tmp_path: Path, database: str | None) -> None:
     """kill -9 again and again: what was answered is there once and analysed; what broke off resumes or expires."""
-    kills = KILLS if database is None or not FULL else KILLS // 5
+    kills = KILLS if database is None or not FULL else KILLS // 10
     options = ("--workers", "2", *(("--database", database) if database else ()))
     chance = random.Random(8)
     with running(tmp_path / "data", *options) as server:
