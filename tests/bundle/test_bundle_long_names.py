@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from thpdiag.bundle import Member, members
+from thpdiag.bundle import Limits, Member, members
 
 FOLDER = "sosreport-web1-2026-11-20-abcdefg/sys/devices/pci0000:00/0000:00:1f.2/"
 DEEP = "very-deep/"
@@ -61,6 +61,14 @@ def test_members_with_very_long_names_are_found(depth: int, every: int) -> None:
     wanted = dict(islice(content(depth).items(), 0, None, every))
 
     assert dict(read(names(tarfile.GNU_FORMAT, depth), wanted)) == wanted
+
+
+def test_a_limit_of_names_holds_for_long_ones() -> None:
+    """A name beyond it is cut and told, however the member is found."""
+    limits = Limits(name=300)
+    found = list(members([Path("-")], lambda _: True, limits, stdin=names(tarfile.GNU_FORMAT, 40)))
+    assert {len(one.path) for one in found if isinstance(one, Member)} <= set(range(301))
+    assert any("limit name" in one.text for one in found if not isinstance(one, Member))
 
 
 def test_a_long_name_without_a_member_is_no_member() -> None:

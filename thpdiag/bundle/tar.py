@@ -173,7 +173,7 @@ class TarWalker:
         """
         buffer, at, interesting = self._stream.buffer, self._stream.at, self._interesting
         view, last, unpack = memoryview(buffer), len(buffer) - LOOKAHEAD_BYTES, _PLAIN.unpack_from
-        members, wanted = 0, None
+        members, wanted, longest = 0, None, min(MAX_LONG_NAME, self._budget.limits.name)
         long, held = "", 0  # the name from a header of its own, and where that is
         try:
             while at <= last:
@@ -198,7 +198,7 @@ class TarWalker:
                         wanted = at, path
                         break
                     members, long = members + 1, ""
-                elif kind == b"L" and not long and size <= MAX_LONG_NAME:
+                elif kind == b"L" and not long and size <= longest:
                     long, held = _long_name(buffer, body, size), at
                 elif long or kind != b"x" or size > BLOCK or not HARMLESS.fullmatch(buffer, body, body + size):
                     break

@@ -84,6 +84,7 @@ _PSSH = re.compile(
 )
 _HOST_RULER = re.compile(r"-{8,}\s*$")
 _HOST_NAMES = re.compile(r"(?P<host>[A-Za-z0-9][\w.,\[\]-]{0,254})(?: \(\d{1,5}\))?\s*$")
+_RULED = ("==", "##", "**", "--", "::")
 _HEADED = re.compile(
     r"(?P<sign>[=#*:-])(?P=sign){1,40} ?(?:[Hh]ost(?:name)?:? |[Ss]erver:? )?"
     r"(?P<host>(?P<stem>[A-Za-z][A-Za-z-]{1,40})\d{1,4}(?:\.[A-Za-z][\w.-]{0,200})?|\d{1,3}(?:\.\d{1,3}){3})"
@@ -163,7 +164,7 @@ def section_of(texts: Sequence[str]) -> Section | None:
 def may_be_host_heading(text: str) -> bool:
     """A quick look at a line."""
     return (
-        text[:2] in ("==", "##", "**", "--", "::") or " | " in text or "] => " in text or "]: " in text
+        text[:2] in _RULED or " | " in text or "] => " in text or "]: " in text
         or "SUCCESS] " in text or "FAILURE] " in text
     )  # fmt: skip
 
@@ -183,7 +184,7 @@ def is_host_heading(text: str, following: str) -> bool:
 
 def headed_host(text: str) -> tuple[str, str]:
     """The host that a heading may be of, `=== db1 ===`, and what the names of such hosts have in common; else empty."""
-    found = _HEADED.match(text.rstrip()) if text[:2] in ("==", "##", "**", "--", "::") else None
+    found = _HEADED.match(text.rstrip()) if text[:2] in _RULED else None
     if found is None or _COUNTED.match(found["stem"] or ""):
         return "", ""
     return found["host"], (found["stem"] or "an address").lower()

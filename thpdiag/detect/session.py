@@ -24,6 +24,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from thpdiag.detect.expansion import Step
+from thpdiag.detect.layout import REMOTE
 from thpdiag.knowledge.applications import version_in_text
 from thpdiag.knowledge.workloads import changes_of
 from thpdiag.model import Citation, Event, Fact
@@ -65,7 +66,7 @@ _QUOTED = re.compile(r"'[^']{0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"", re.DOTALL)
 _RUNS_QUOTED = re.compile(r"(?:\s-\w{0,6}c|\beval)\s{0,8}$")
 _PRINTS_QUOTED = re.compile(r"\b(?:echo|printf|sed|alias)\b[^;|&]{0,400}$")
 _ELSEWHERE = re.compile(
-    r"\b(?:ssh|rsh|plink|kubectl|oc|lxc|vagrant|multipass|virtctl|juju|gcloud|ansible|salt|pdsh|clush|(?:parallel-)?pssh)\b"
+    rf"(?:{REMOTE.pattern}|\b(?:ssh|rsh|plink|kubectl|oc|lxc|vagrant|multipass|virtctl|juju|gcloud|ansible|salt)\b)"
     r"[^;|&]{0,400}$"
 )
 _SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")

@@ -90,13 +90,9 @@ def _name_by_domain(parts: Sequence[HostRecords]) -> None:
     domains: dict[str, set[str]] = defaultdict(set)
     keys = [(part.root, part.host) if part.root else number for number, part in enumerate(parts)]
     for key, part in zip(keys, parts, strict=True):
-        short, of = (
-            without_domain(part.host),
-            [r for r in part.records if isinstance(r, Fact) and r.name == "host.name"],
-        )
-        names[key] |= {
-            n for n in (part.host, *(str(r.value) for r in of)) if has_domain(n) and without_domain(n) == short
-        }
+        printed = (str(r.value) for r in part.records if isinstance(r, Fact) and r.name == "host.name")
+        short = without_domain(part.host)
+        names[key] |= {name for name in (part.host, *printed) if has_domain(name) and without_domain(name) == short}
     for key, part in zip(keys, parts, strict=True):
         domains[without_domain(part.host)] |= names[key] if len(names[key]) == 1 else set()
     for key, part in zip(keys, parts, strict=True):
