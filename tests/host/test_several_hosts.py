@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analyze_bytes import STRICT, found, rules
 from thpdiag.detect import TaggedRecord
 from thpdiag.host.hosts import group_by_host
 from thpdiag.model import Citation, Fact, Sample
+from thpdiag.pipeline import analyze
 
 
 def readings(root: str, host: str) -> dict[str, list[TaggedRecord]]:
@@ -80,3 +87,60 @@ def test_a_file_without_a_name_belongs_to_the_host_of_its_folder() -> None:
     members |= {"a/vmstat.txt": [TaggedRecord(row, "x", ("", ""))], "vmstat.txt": [TaggedRecord(loose, "x", ("", ""))]}
     found = {pile.host: {record.cite.member for record in pile.records} for pile in group_by_host(members).hosts}
     assert found == {"node1": {"a/uname.txt", "a/vmstat.txt"}, "node2": {"b/uname.txt"}, "": {"vmstat.txt"}}
+
+
+TABLE = (
+    "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu-----\n"
+    " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st\n"
+)
+
+
+def host_text(setting: str, user: int, kernel: int) -> str:
+    """What somebody read and recorded at a prompt without a name."""
+    row = f" 9  0    0 400000  1000 200000    0    0    10   100 2000 3000 {user} {kernel} {100 - user - kernel} 0 0\n"
+    return f"$ cat /sys/kernel/mm/transparent_hugepage/enabled\n{setting}\n$ vmstat 5\n{TABLE}{row * 10}"
+
+
+def diagnosed(folder: Path, sick: str, well: str) -> dict[str, Any]:
+    for name, text in ((sick, ("[always] madvise never", 20, 70)), (well, ("always madvise [never]", 50, 4))):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(host_text(*text))
+    return analyze([folder], rules(), STRICT)
+
+
+@pytest.mark.parametrize(
+    ("sick", "well", "hosts"),
+    [
+        ("db1.txt", "db2.txt", {"db1", "db2"}),
+        ("lonprd01/out.txt", "lonprd02/out.txt", {"lonprd01", "lonprd02"}),
+        ("vmstat-web7.log", "vmstat-web8.log", {"web7", "web8"}),
+        ("node-1.txt", "node-2.txt", {"node-1", "node-2"}),
+    ],
+)
+def test_files_that_are_named_after_hosts_are_of_several(sick: str, well: str, hosts: set[str], tmp_path: Path) -> None:
+    """Huge pages are on in one and off in the other: nothing was switched. The one in trouble comes first."""
+    result = diagnosed(tmp_path, sick, well)
+    assert {one["case"] for one in result["cases"]} == hosts
+    assert not any("toggle" in str(finding["evidence"]) for one in result["cases"] for finding in one["findings"])
+    assert result["case"] == min(hosts)
+
+
+@pytest.mark.parametrize(
+    ("sick", "well"),
+    [("before.txt", "after.txt"), ("run1.txt", "run2.txt"), ("vmstat1.txt", "vmstat2.txt"), ("db1.txt", "after.txt"),
+     ("db1-always.txt", "db1-never.txt"), ("day-1/vmstat.txt", "day-2/vmstat.txt")],
+)  # fmt: skip
+def test_files_that_are_named_after_what_was_done_are_of_one(sick: str, well: str, tmp_path: Path) -> None:
+    """Then the switch from one to the other is proof."""
+    result = diagnosed(tmp_path, sick, well)
+    assert "cases" not in result
+    assert "THP-007" in found(result)
+
+
+def test_what_names_its_host_is_not_called_as_its_file(tmp_path: Path) -> None:
+    """And a file without a name beside it is not of that host."""
+    named = host_text("[always] madvise never", 20, 70).replace("$ ", "[root@oradb ~]# ")
+    (tmp_path / "db1.txt").write_text(named)
+    (tmp_path / "db2.txt").write_text(host_text("always madvise [never]", 50, 4))
+    result = analyze([tmp_path], rules(), STRICT)
+    assert {one["case"] for one in result["cases"]} == {"oradb", "db2"}

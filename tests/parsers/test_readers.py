@@ -23,7 +23,10 @@ from thpdiag.parsers import SOURCES_FILE, all_parsers, bulk_parsers
 FOLDER = ROOT / "fixtures" / "readers"
 CASES = sorted(case for reader in FOLDER.iterdir() if reader.is_dir() for case in reader.iterdir() if case.is_dir())
 WITHOUT_FORMAT = {"operator_actions", "prose"}  # called for prompts and prose, they claim no block
-ALSO = {"gc_log/jdk17-g1": {"java_page_sizes"}}  # a log that says at its start which pages it has
+ALSO = {
+    "gc_log/jdk17-g1": {"java_page_sizes"},  # a log that says at its start which pages it has
+    "java_flags/vm-info": {"os_release", "uname", "proc_meminfo", "thp_sysfs", "sysctl"},  # it copies files of the host
+}
 
 
 def readings(case: Path) -> list[TaggedRecord]:

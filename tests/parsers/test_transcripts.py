@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from analyze_bytes import STRICT
 from parse_bytes import readings
-from pasted_sessions import DRESSES, case, essence, records, session
+from pasted_sessions import DRESSES, case, essence, hosts_in, records, session
 from thpdiag.detect.timestamps import parse_timestamp
 from thpdiag.detect.transcript import parse_prompt
-from thpdiag.host.cases import host_cases
-from thpdiag.host.reading import ParsedInput
 from thpdiag.model import Fact, Sample
 
 STEMS = (
@@ -161,7 +158,7 @@ def test_a_comment_of_another_speaker_is_a_note() -> None:
 def test_two_hosts_in_one_text_are_two_cases() -> None:
     """Each prompt's host keeps its own counters and settings."""
     one, two = session("[root@db1 ~]# "), session("[root@db2 ~]# ").replace("700", "5").replace("701", "6")
-    found = host_cases(ParsedInput({"mail.txt": readings(f"{one}\n{two}".encode())}, [], []), STRICT)
+    found = hosts_in(f"{one}\n{two}")
     assert sorted(c.name for c in found) == ["db1", "db2"]
     stalls = {c.name: [s.values["node_vmstat_compact_stall"] for st in c.states for s in st.samples] for c in found}
     assert stalls == {"db1": [700, 701], "db2": [5, 6]}

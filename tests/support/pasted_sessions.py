@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import html
+import io
 from collections.abc import Callable
 
-from analyze_bytes import STRICT
+from analyze_bytes import STDIN, STRICT
 from parse_bytes import readings
 from thpdiag.host.cases import host_cases
-from thpdiag.host.reading import ParsedInput
+from thpdiag.host.reading import read_input
 from thpdiag.model import Case, Event, Fact, Record, Sample
 
 THP = "/sys/kernel/mm/transparent_hugepage"
@@ -54,11 +55,15 @@ def told(text: str) -> list[tuple[str, str, str]]:
     ]
 
 
+def hosts_in(text: str) -> list[Case]:
+    """The hosts of a text."""
+    return host_cases(read_input([STDIN], STRICT, stdin=io.BytesIO(text.encode())), STRICT)
+
+
 def case(text: str) -> Case:
     """The one host of a text."""
-    found = host_cases(ParsedInput({"mail.txt": readings(text.encode())}, [], []), STRICT)
-    assert len(found) == 1
-    return found[0]
+    (found,) = hosts_in(text)
+    return found
 
 
 def _html(text: str) -> str:

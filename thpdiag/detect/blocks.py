@@ -72,6 +72,7 @@ from thpdiag.detect.session import (
 from thpdiag.detect.session_clock import SessionClock, TaggedRecord, named_host, with_time
 from thpdiag.detect.shell import is_complete, plan_of, script_of
 from thpdiag.detect.testimony import testimony
+from thpdiag.detect.text_parts import MAX_HEADER_LINES, TextParts
 from thpdiag.detect.timestamps import (
     RECORDER_MARK,
     ending_date,
@@ -167,9 +168,9 @@ class Detector:
         """The same, rows as listings where a parser gives such."""
         recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
         known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
-        session = SessionClock(member)
+        session, parts = SessionClock(member), TextParts(member)
         context = Context(
-            member, known_path, session, time=recorder.begun, command=output_of(member) or recorder.command
+            member, known_path, session, parts, time=recorder.begun, command=output_of(member) or recorder.command
         )
         markup = looks_like_html(head)
         context.is_report = is_report(head)
@@ -193,6 +194,7 @@ class Detector:
             for fact in testimony(member, written):
                 is_read = True
                 yield TaggedRecord(fact, "prose", group)
+        yield from (TaggedRecord(part, "", context.group) for part in parts.events())
         if is_read and (problem := context.remains.problem(member)):
             yield TaggedRecord(problem, "", context.group)
         if line:
@@ -206,7 +208,7 @@ class Detector:
             context.write_down(line)
             ahead.take()
             return
-        context.set_quoting(line.depth)
+        context.set_quoting(line)
         if line.text.startswith("#==[") and (section := section_of([one.text for one in ahead.peek(2)])):
             yield from self._section(section, context, ahead)
             return
@@ -398,6 +400,7 @@ class Detector:
             before = context.time if 0 < line.number - context.timed <= ADJACENT_LINES else None
             context.time, context.timed = moment, line.number
             context.session.time_line(moment)
+            context.text_parts.date(line, moment, context.command)
             yield from self._clock(line, moment, before, context)
         else:
             date = self._first_date(line.text, ahead, 1)
@@ -508,10 +511,11 @@ class Detector:
 
     def _words(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
         """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
-        following = ahead.peek(2)
-        if not line.depth and (name := parse_speaker(line.text, following[1].text if len(following) > 1 else "")):
-            context.set_speaker(name)
-            return
+        if name := parse_speaker(*_texts(ahead)):
+            context.text_parts.heading(ahead.peek(MAX_HEADER_LINES))
+            if not line.depth:
+                context.set_speaker(name)
+                return
         script = self._script(ahead) if _SCRIPT.match(line.text) else []
         if script:
             context.session.command("\n".join(one.text for one in script), context.host, context.time)

@@ -14,6 +14,7 @@ from thpdiag.detect.named_files import Section
 from thpdiag.detect.session import folder_after, with_absolute_settings
 from thpdiag.detect.session_clock import Group, SessionClock
 from thpdiag.detect.testimony import MAX_LINES
+from thpdiag.detect.text_parts import TextParts
 from thpdiag.detect.transcript import HostNames, Prompt, TextLine, parse_prompt
 from thpdiag.knowledge.workloads import changes_of, configured_switch
 from thpdiag.model import Citation, Event, Moment, Problem, ProblemKind
@@ -235,6 +236,7 @@ class Context:
     member: str
     path: str
     session: SessionClock
+    text_parts: TextParts
     speaker: str = MAIN
     host: str = ""
     names: HostNames = field(default_factory=HostNames)
@@ -333,10 +335,11 @@ class Context:
             known.clear()
         self.session.speaker()
 
-    def set_quoting(self, depth: int) -> None:
+    def set_quoting(self, line: TextLine) -> None:
         """Quoted lines of a mail are another speaker than the lines around them."""
         if self.is_report:
             return
-        speaker = f"quoted {depth}" if depth else MAIN
-        if self.speaker != speaker and (depth or self.speaker.startswith("quoted ")):
+        self.text_parts.quote(line)
+        speaker = f"quoted {line.depth}" if line.depth else MAIN
+        if self.speaker != speaker and (line.depth or self.speaker.startswith("quoted ")):
             self.set_speaker(speaker)

@@ -39,9 +39,10 @@ _WORDS = (
     r"\b:? ?|cat ){0,2}"
 )
 _BEFORE = r"(?:[#=<>*:+~-]{1,40} ?|\d{1,3}[.)] |\[)?"
+_REMARK = r"(?: \([\w /]{1,100}\)(?=:))?"  # `(defrag/compaction efforts parameter):` of a Java virtual machine
 _AFTER = r"(?: ?[#=<>*:+~-]{1,80}|\])?"
 _HEADING = re.compile(
-    rf"\s{{0,8}}{_BEFORE}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}:?{_QUOTE}{_AFTER}\s*$", re.IGNORECASE
+    rf"\s{{0,8}}{_BEFORE}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}:?{_QUOTE}{_AFTER}\s*$", re.IGNORECASE
 )
 _YAML = re.compile(rf"\s{{0,8}}(?:- )?{_QUOTE}(?P<path>{_PATH}){_QUOTE}: [|>][+-]?\s*$")
 _END = re.compile(rf"(?:END|End)(?: of)?:? {_PATH}\s*$")
@@ -50,7 +51,7 @@ _FENCE = re.compile(r"\s{0,8}`{3}[\w+#.-]{0,20}\s*$")
 _BRACKETED = r"(?:[a-z_+]{2,14} ){0,5}\[[a-z_+]{2,14}\](?: [a-z_+]{2,14}){0,5}"  # a word list of the kernel
 _VALUE = rf"(?:{_BRACKETED}|-?\d[\d.]{{0,19}}(?:[ \t]+-?\d[\d.]{{0,19}}){{0,7}}|(?:BOOT_IMAGE|root)=\S.*)"
 _BESIDE = re.compile(
-    rf"\s{{0,8}}(?:[-*+|] |\d{{1,3}}[.)] |\"msg\": ?)?{_QUOTE}(?P<path>{_PATH}){_QUOTE}\s{{0,40}}"
+    rf"\s{{0,8}}(?:[-*+|] |\d{{1,3}}[.)] |\"msg\": ?)?{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}\s{{0,40}}"
     rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_VALUE}){_QUOTE},?(?: ?\|)?\s*$"
 )

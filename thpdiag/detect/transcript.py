@@ -94,7 +94,14 @@ _PROMPTS = (
 _LEAD = re.compile(rf"(?:\([\w.@-]{{1,40}}\) |\[?(?:\d{{4}}-\d\d-\d\d[ T])?{_CLOCK}\]? ?)(?=\S)")  # conda; a clock
 _PROMPT_SIGN = re.compile("[#$%>➜❯+]")
 _PROMPT_HINT = re.compile(r"[\w.\[\]@:~/ ()-]{0,120}[#$%>➜❯]|\+")
-_SPEAKER = re.compile(r"(?:\S.{0,80}\s(?:wrote|writes|said|schrieb|a écrit)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$")
+_SPEAKER = re.compile(
+    r"(?:\S.{0,180}\s(?:wrote|writes|said|a écrit|schrieb(?:\s[^:]{1,80})?)\s?:|(?:From|Von|De):\s+(?P<from>\S.*))$"
+)
+# ServiceNow's journal: `2026-11-09 12:00:00 - Bob Miller (Additional comments)`
+_JOURNAL = re.compile(
+    r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d - (?P<name>[^\W\d_][^:;{}()\[\]]{1,80}) "
+    r"\((?:Additional comments|Work notes)\b.{0,40}\)$"
+)
 _COMMENT = re.compile(r"\s{0,6}(?P<number>\d{1,4})\.\s+(?P<name>[^\W\d_][^.!?:;]{0,48}?|Pingback: .{1,200})\s*$")
 _RULE_LINE = re.compile(r"-{3,}\s*(?:Original Message|Forwarded|Comment|Kommentar).{0,80}$", re.IGNORECASE)
 
@@ -265,7 +272,7 @@ def _match_prompt(start: str) -> Prompt | None:
 
 
 def parse_speaker(text: str, following: str) -> str | None:
-    """The name if this line says who speaks next: a mail header, an attribution, or a numbered comment.
+    """The name if this line says who speaks next: a mail header, an attribution, a comment with a date or a number.
 
     A numbered comment is a number and a name alone on a line, an empty line after it (blog software).
     """
@@ -273,6 +280,8 @@ def parse_speaker(text: str, following: str) -> str | None:
         return (found["from"] or text).strip()
     if _RULE_LINE.match(text.strip()):
         return text.strip()
+    if journal := _JOURNAL.match(text.strip()):
+        return journal["name"]
     if not following.strip() and (comment := _COMMENT.match(text)):
         return comment["name"]
     return None

@@ -99,11 +99,12 @@ def _firmly_out(diagnosis: Diagnosis) -> Iterator[diagnose.RuledOut]:
             yield out
 
 
-def _badness(one: Result) -> tuple[int, int, int, str]:
+def _badness(one: Result) -> tuple[int, int, int, int, str]:
     verdict = one.verdict
     severity = SEVERITIES.index(verdict.severity) if verdict.severity else -1
+    worst = max((SEVERITIES.index(finding.severity) for finding in one.findings), default=-1)
     confidence = CONFIDENCES.index(verdict.confidence) if verdict.confidence else -1
-    return STATUS_ORDER.index(verdict.status), confidence, severity, one.case or ""
+    return STATUS_ORDER.index(verdict.status), confidence, severity, worst, one.case or ""
 
 
 def _host_result(diagnosis: Diagnosis, options: Mapping[str, str], quotes: Quotes, *, every_input: bool) -> Result:

@@ -39,6 +39,7 @@ from thpdiag.host.options import Options, check_process, records_in_window, unpl
 from thpdiag.host.reading import ParsedInput
 from thpdiag.host.series import select_marked
 from thpdiag.host.settings import profile_switches
+from thpdiag.host.text_order import LINE_ORDER, TextOrder, text_order
 from thpdiag.knowledge.paths import root_of
 from thpdiag.model import (
     Case,
@@ -266,7 +267,9 @@ def _is_label(record: Record) -> TypeGuard[Event]:
     return isinstance(record, Event) and record.kind == "setting_label"
 
 
-def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tuple[State, ...]:
+def cut_states(
+    records: Sequence[Record], clock: HostClock | None = None, order: TextOrder = LINE_ORDER
+) -> tuple[State, ...]:
     """The states of one host, in the order of their places."""
     clock = clock or HostClock()
     placed: list[Record] = [
@@ -275,8 +278,8 @@ def cut_states(records: Sequence[Record], clock: HostClock | None = None) -> tup
         if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _is_switch(r.name))
     ]
     placed += [r for r in records if isinstance(r, Fact) and r.name.startswith("work.")]
-    changes = _setting_changes(placed)
-    segments = _segments_by_line(placed, changes, clock) if changes else _segments_by_root(placed, clock)
+    changes = _setting_changes(placed, order)
+    segments = _segments_by_line(placed, changes, clock, order) if changes else _segments_by_root(placed, clock)
     states = [
         State(
             part.key,
@@ -318,9 +321,9 @@ def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
     return None
 
 
-def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
-    """Real changes by member, in line order, as the setting's new value: writes at a prompt, and readings that differ
-    from the one before. The value is empty where it is not known."""
+def _setting_changes(records: Sequence[Record], order: TextOrder) -> dict[str, list[Fact]]:
+    """Real changes by member, in the order of its text, as the setting's new value: writes at a prompt, and readings
+    that differ from the one before. The value is empty where it is not known."""
     found: dict[str, list[Fact]] = defaultdict(list)
     known: dict[tuple[str, str], str] = {}
     told = [
@@ -328,7 +331,7 @@ def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
         for r in records
         if _is_measured(r) or _is_label(r) or ((_is_written(r) or _is_unclear(r)) and _is_switch(r.fields["setting"]))
     ]
-    for record in sorted(told, key=lambda r: (r.cite.member, r.cite.line or 0)):
+    for record in sorted(told, key=lambda r: (r.cite.member, order.place(r.cite))):
         if isinstance(record, Event):
             value = "" if _is_unclear(record) else record.fields["value"]
             change = Fact(record.fields["setting"], value, record.cite, provenance="label" * _is_label(record))
@@ -342,13 +345,13 @@ def _setting_changes(records: Sequence[Record]) -> dict[str, list[Fact]]:
 
 
 def _segments_by_line(
-    records: Sequence[Record], changes: Mapping[str, Sequence[Fact]], clock: HostClock
+    records: Sequence[Record], changes: Mapping[str, Sequence[Fact]], clock: HostClock, order: TextOrder
 ) -> list[Segment]:
     """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
     segments: list[Segment] = []
     for member, cuts in changes.items():
         own = [r for r in records if member_of(r) == member]
-        segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None)
+        segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None, order)
     unplaced = Segment(UNPLACED)
     spans = [(segment, {of: _span(segment, of, clock) for of in PLACING}) for segment in segments]
     for record in (r for r in records if member_of(r) not in changes):
@@ -362,32 +365,33 @@ def _segments_by_line(
     return [*segments, unplaced]
 
 
-def _member_segments(member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None) -> list[Segment]:
+def _member_segments(
+    member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None, order: TextOrder
+) -> list[Segment]:
     """The stretches of a member between the lines of its changes; `first` is the place of the first in time."""
-    lines = sorted({cut.cite.line or 0 for cut in cuts})
-    before = [r for r in records if _is_measured(r) and (r.cite.line or 0) < lines[0]]
+    places = sorted({order.place(cut.cite) for cut in cuts})
+    before = [r for r in records if _is_measured(r) and order.place(r.cite) < places[0]]
     settings = {_setting_name(record): str(record.value) for record in before}
     readings = {_setting_name(record): record for record in before}  # and writes: what told each setting last
     segments = [Segment(f"{member}:1", dict(settings), first)]
     labels: dict[str, str] = {}
-    for number, line in enumerate(lines, start=1):
-        facts = [cut for cut in cuts if (cut.cite.line or 0) == line]
-        for cut in facts:
+    for number, place in enumerate(places, start=1):
+        for cut in (cut for cut in cuts if order.place(cut.cite) == place):
             now, other = (labels, settings) if cut.provenance else (settings, labels)
             now[cut.name] = str(cut.value)
             other.pop(cut.name, None)
             readings[cut.name] = cut
-        order = None if first is None else first + number
         known = {name: value for name, value in settings.items() if value}
         shown = [readings[name] for name in known if name in readings]
-        segments.append(Segment(f"{member}:{line}", known, order, dict(labels), shown))
+        at = None if first is None else first + number
+        segments.append(Segment(f"{member}:{place[1]}", known, at, dict(labels), shown))
     parts = (
         part
         for r in records
-        for part in (_split_by_code(r, np.searchsorted(lines, r.lines, "right")) if isinstance(r, Series) else (r,))
+        for part in (_split_by_code(r, order.numbers(member, r.lines, places)) if isinstance(r, Series) else (r,))
     )
-    for record in sorted(parts, key=lambda r: r.cite.line or 0):
-        segments[bisect_right(lines, record.cite.line or 0)].add(record)
+    for record in sorted(parts, key=lambda r: order.place(r.cite)):
+        segments[bisect_right(places, order.place(record.cite))].add(record)
     return segments
 
 
@@ -550,10 +554,11 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
         window = options.window.on_host_clock(clock.zone) if options.window else None
         problems = (*problems, *unplaced_recordings(records, window, clock.anchors))
         records = records_in_window(records, window, options.process, clock.anchors)
-    records = mark_ineffective_writes([*records, *profile_switches(records)])
     facts = [
         r for r in records if isinstance(r, Fact) and not is_runtime_setting(r.name) and not r.name.startswith("work.")
     ]
+    order = text_order(parsed.parts, [r.cite for r in records if _is_measured(r) or _is_written(r)])
+    records = mark_ineffective_writes(order.sort([*records, *profile_switches(records)]))
     uptimes, doubts = uptime_facts(facts, clock.anchors, host.records, clock.zone)
     members = set(map(member_of, host.records))
     readable = frozenset(parsed.readings)
@@ -568,7 +573,7 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     return Case(
         name=options.case or host.host or host.root or "host",
         facts=(*order_by_capture([*facts, *uptimes]), *boot_facts(clock.anchors)),
-        states=cut_states(records, clock),
+        states=cut_states(records, clock, order),
         events=tuple(r for r in records if isinstance(r, Event) and r.fields.get("setting") and not _is_label(r)),
         problems=(*(p for p in parsed.problems if concerns_host(p.cite.member)), *problems, *doubts),
         inputs=tuple(row for row in parsed.inputs if concerns_host(row.member)),

@@ -1,9 +1,10 @@
 """Records by host: which host each record is about. What others say in passing becomes a note.
 
 Within one text, blocks are grouped by speaker and by host name (prompt, uname). The group with the measurements is the
-host of the text; a uname that another speaker quotes never reaches it. Across members, groups of one host name join; a
-group without a name joins the only named host. A capture keeps `proc/version` beside `loops/counters.txt`; only the
-first says by its path where the copy of the host, its root, begins.
+host of the text; a uname that another speaker quotes never reaches it, unless a prompt of that host stands above it.
+Across members, groups of one host name join; a group without a name joins the only named host. A capture keeps
+`proc/version` beside `loops/counters.txt`; only the first says by its path where the copy of the host, its root,
+begins.
 
 Duplicate host names: `localhost` on two machines is two hosts. A switch of a setting from one capture to the next
 proves what it did, unless they are of two machines. One machine has one boot at a time, so what the captures tell of
@@ -13,6 +14,7 @@ installers give (`localhost`) says nothing, so there the boots must speak for on
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,11 +27,27 @@ from thpdiag.host.clock.anchors import boot_times, exclude_one_machine, same_boo
 from thpdiag.host.series import rows_having
 from thpdiag.knowledge.paths import is_default_hostname, root_of
 from thpdiag.model import Event, Fact, Note, Problem, Profile, Record, Sample, Series
+from thpdiag.model.case import member_of
 from thpdiag.model.facts import OPERATOR_KINDS, ClockAnchor
 from thpdiag.model.text import host_name, quoted
 
 SHELL = "the host of the shell"  # beside hosts that its commands reach, where nothing names it
 PAGE_FAULTS = "node_vmstat_pgfault"
+_NUMBERED = re.compile(r"(?<![A-Za-z0-9])(?P<stem>[A-Za-z]{2,20})-?\d{1,4}(?![A-Za-z0-9])")
+# Words before a number in names of files that may be of one host: what was done how often, when, under which settings,
+# with which program or release.
+_COUNTED = re.compile(
+    r"always|after|attempt|baseline|before|bench(?:mark)?|boot|capture|case|centos|collection|collectl|comment|conf(?:ig)?|"
+    r"copy|core|cpu|crash|data|day|debian|disk|dump|el|event|example|exp(?:eriment)?|fast|fedora|file|fix(?:ed)?|flame|"
+    r"free|good|graph|hang|healthy|hour|idle|image|incident|info|interval|io|iostat|issue|iteration|job|kernel|level|"
+    r"lines?|linux|load|log|loop|madvise|mail|measurement|meminfo|memory|message|minutes?|month|mpstat|msg|never|new|"
+    r"night|nmon|normal|note|numa|off|ol|old|on|option|out(?:put)?|page|part|pass|paste|peak|perf|period|phase|pid|"
+    r"pidstat|point|problem|proc|profile|ps|query|record(?:ing)?|reply|report|result|rhel|round|run|sa|sample|sar|"
+    r"scenario|screen(?:shot)?|seconds?|section|session|shot|sick|sles|slow|snap(?:shot)?|spike|stack|stage|stall|state|"
+    r"stats?|step|strace|suse|table|task|terminal|test|text|thp|thread|ticket|time|top|trace|trial|try|txt|ubuntu|"
+    r"update|variant|version|vmstat|week|window|work|year|zone|bad|bug|sr",
+    re.IGNORECASE,
+)
 MENTIONED_FACTS = ("kernel.release", "os.name", "thp.directory")  # what a note says of a host that is not measured
 
 
@@ -65,6 +83,7 @@ def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
         records, mentions = _records_of_member(root_of_member(member), readings)
         parts += records
         notes += mentions
+    _name_by_path(parts)
     _name_by_domain(parts)
     hosts = _join_by_host(parts)
     alike: dict[str, list[HostRecords]] = defaultdict(list)
@@ -79,6 +98,37 @@ def group_by_host(members: Mapping[str, Sequence[TaggedRecord]]) -> HostGroups:
         )
         notes.append(Note(text, captures[0].records[0].cite))
     return HostGroups([h for h in hosts if h.host or not all(map(_is_of_capture, h.records))] or hosts, notes)
+
+
+def _name_by_path(parts: Sequence[HostRecords]) -> None:
+    """Call hosts that nothing in their files names as these files or folders are called: `db1.txt` beside `db2.txt`."""
+    named = {member for part in parts if part.host for member in _members(part)}
+    names: dict[str, str] = {}  # by member
+    alike: dict[tuple[str, str], set[str]] = defaultdict(set)  # by folder and by what they have in common
+    found = {member: tuple(_names_in_path(member)) for part in parts if not part.root for member in _members(part)}
+    for folder, stem, name in (one for several in found.values() for one in several):
+        alike[folder, stem].add(name)
+    for member, several in found.items():
+        if name := next((name for folder, stem, name in several if len(alike[folder, stem]) > 1), ""):
+            names[member] = name
+    for part in parts:
+        of = {names.get(member, "") for member in _members(part)}
+        if not part.host and not part.root and len(of) == 1 and not named & _members(part):
+            (part.host,) = of
+
+
+def _members(part: HostRecords) -> set[str]:
+    return set(map(member_of, part.records))
+
+
+def _names_in_path(member: str) -> Iterator[tuple[str, str, str]]:
+    """What may be the name of a host in a path, with the folder it stands in and what comes before its number."""
+    folder = ""
+    for component in member.split("/"):
+        for found in _NUMBERED.finditer(component):
+            if not _COUNTED.fullmatch(found["stem"]):
+                yield folder, found["stem"].lower(), found[0]
+        folder = f"{folder}/{component}"
 
 
 def _name_by_domain(parts: Sequence[HostRecords]) -> None:
@@ -138,10 +188,11 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
         speaker, host, *_ = reading.group
         groups[speaker, host or first.get(speaker, "")].append(reading.record)
     measured = {key for key, records in groups.items() if any(map(_is_measurement, records))}
+    named = {host for _, host in measured if host}
     hosts: dict[str, HostRecords] = {}
     notes: list[Note] = []
     for (speaker, host), records in groups.items():
-        if (speaker, host) in measured or (speaker == MAIN and (not measured or host in ("", SHELL))):
+        if (speaker, host) in measured or host in named or (speaker == MAIN and (not measured or host in ("", SHELL))):
             hosts.setdefault(host, HostRecords(host, root)).records.extend(records)
         elif facts := [r for r in records if isinstance(r, Fact) and r.name in MENTIONED_FACTS]:
             who = f"{quoted(speaker)} mentions" if speaker else "the text mentions"

@@ -23,6 +23,7 @@ from thpdiag.bundle.member import NEVER_TYPED, utf16_of, without_padding
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.session_clock import Group
+from thpdiag.detect.text_parts import TEXT_PART
 from thpdiag.detect.transcript import clean
 from thpdiag.host.captures import collector_failures, drop_link_copies
 from thpdiag.host.excerpts import MAX_CACHE_BYTES, TextCache, reread
@@ -32,6 +33,7 @@ from thpdiag.host.sibling_files import SpooledMembers, is_recording, sibling_fil
 from thpdiag.knowledge.paths import is_tail, is_wanted, system_path
 from thpdiag.model import (
     Citation,
+    Event,
     Fact,
     InputRecord,
     Listing,
@@ -98,13 +100,15 @@ def throttle(show: Progress, seconds: float) -> Progress:
 class ParsedInput:
     """Everything that was read: readings by member, what became of each member, and what went wrong.
 
-    `texts` are the texts themselves, as far as there was room.
+    `texts` are the texts themselves, as far as there was room; `parts` are the parts of a text that was not written in
+    the order of its lines.
     """
 
     readings: Mapping[str, Sequence[TaggedRecord]]
     inputs: Sequence[InputRecord]
     problems: Sequence[Problem]
     texts: TextCache = field(default_factory=TextCache)
+    parts: Mapping[str, Sequence[Event]] = field(default_factory=dict)
 
 
 def read_input(
@@ -139,6 +143,7 @@ def read_input(
         sorted(builder.inputs, key=lambda i: _folder_order(i.member)),
         sorted(builder.problems, key=lambda p: _folder_order(p.cite.member)),
         builder.texts,
+        builder.parts,
     )
 
 
@@ -172,6 +177,7 @@ class _InputBuilder:
     inputs: list[InputRecord] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     texts: TextCache = field(default_factory=TextCache)
+    parts: dict[str, list[Event]] = field(default_factory=dict)
     absolute: dict[str, list[str]] = field(default_factory=dict)  # members with absolute names, by archive
     relative: set[str] = field(default_factory=set)  # archives that have members with relative names
 
@@ -218,6 +224,9 @@ class _InputBuilder:
             self.absolute.setdefault(member.archive, []).append(member.path)
         else:
             self.relative.add(member.archive)
+        if parts := [r.record for r in found if isinstance(r.record, Event) and r.record.kind == TEXT_PART]:
+            self.parts[member.path] = parts
+            found = [r for r in found if r.record not in parts]
         self.readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
         if member.lined and len(own) < len(found):

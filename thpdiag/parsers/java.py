@@ -2,8 +2,11 @@
 
 What a Java virtual machine (HotSpot) says of its own options and memory.
 
--XX:+PrintFlagsFinal and `jcmd PID VM.flags -all`, of which the options about huge pages, heap and stacks are taken:
+-XX:+PrintFlagsFinal and `jcmd PID VM.flags -all`, of which the options about huge pages, heap and stacks are taken;
+hs_err_pid files and `jcmd PID VM.info`; the first lines of JDK 8's log of garbage collection:
 
+    jvm_args: -Xmx16g -XX:+UseTransparentHugePages -XX:+AlwaysPreTouch
+    CommandLine flags: -XX:InitialHeapSize=17179869184 -XX:MaxHeapSize=17179869184 -XX:+UseTransparentHugePages
          bool UseTransparentHugePages                  = true                 {product} {command line}
        size_t MaxHeapSize                              = 6320816128           {product} {ergonomic}
          bool UseTransparentHugePages                 := true            {product}          JDK 8: `:=` is no default
@@ -88,6 +91,7 @@ _FLAG = re.compile(
 )
 _FLAGS_HEAD = re.compile(r"\[Global flags\]\s*$")
 _IN_FORCE = re.compile(r"(?:-XX:\S{1,400} ){3,400}\s*$|(?:-XX:\S{1,400} ){2,400}-XX:\S{1,400}$")  # jcmd PID VM.flags
+_TYPED = re.compile(r"(?:jvm_args|CommandLine flags): ")
 _ONE_FLAG = re.compile(r"-XX:(?:(?P<sign>[+-])(?P<switch>\w{1,80})|(?P<name>\w{1,80})=(?P<value>\S{1,400}))(?=\s|$)")
 FLAGS = "java_flags"
 
@@ -101,10 +105,10 @@ def read_flags(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Recor
                 origin = found["origin"] or ("command line" if found["set"] else "default")
                 labels = (("option", found["name"]), ("origin", origin))
                 yield Fact("java.option", printable(found["value"]), source.cite(number, text), labels, source.time)
-        elif _IN_FORCE.match(text):
+        elif (typed := _TYPED.match(text)) or _IN_FORCE.match(text):
             for flag in _ONE_FLAG.finditer(text):
                 if (name := flag["name"] or flag["switch"]) in OPTIONS:
-                    labels = (("option", name), ("origin", "in force"))
+                    labels = (("option", name), ("origin", "command line" if typed else "in force"))
                     value = flag["value"] or ("true" if flag["sign"] == "+" else "false")
                     yield Fact("java.option", printable(value), source.cite(number, text), labels, source.time)
         elif text.strip() and not _FLAGS_HEAD.match(text):
@@ -115,8 +119,9 @@ FLAGS_PARSER = Parser(
     FLAGS, "options of a Java virtual machine (-XX:+PrintFlagsFinal)", read_flags,
     opens=re.compile(
         r"\[Global flags\]\s*$|\s{1,12}(?:bool|intx|uintx|size_t|ccstr) [A-Z]\w{1,80}\s{1,60}:?= |-XX:\S{1,400} -XX:"
+        r"|(?:jvm_args|CommandLine flags): .{0,2000}-XX:"
     ),
-    continues=any_of(_FLAG, _FLAGS_HEAD, _IN_FORCE), confirm=any_of_first(2, _FLAG, _IN_FORCE),
+    continues=any_of(_FLAG, _FLAGS_HEAD, _IN_FORCE), confirm=any_of_first(2, _FLAG, _IN_FORCE, _TYPED),
 )  # fmt: skip
 
 

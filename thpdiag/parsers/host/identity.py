@@ -3,6 +3,7 @@
 `uname -a`: host name, kernel release, build and architecture; also `uname -r`.
 
     Linux chaos 2.6.32-220.7.1.el6.x86_64 #1 SMP Wed Mar 7 00:52:02 GMT 2012 x86_64 x86_64 x86_64 GNU/Linux
+    uname: Linux 4.18.0-477.10.1.el8_8.x86_64 #1 SMP Wed Apr 5 13:35:01 EDT 2023 x86_64     a Java virtual machine
     3.10.0-229.14.1.el7.x86_64
 
 Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` is known by its
@@ -84,8 +85,9 @@ _ALL = re.compile(
 )
 _ANY = re.compile(rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}})$")
 _FEW = re.compile(rf"(?:Linux (?:(\S{{1,255}}) )??)?({_RELEASE})(?: ({_ARCH}))?(?: GNU/Linux)?\s*$")
+_WITHOUT_NAME = re.compile(rf"Linux ({_RELEASE}) (#.{{1,200}}?)(?: ({_ARCH}))?\s*$")
 _UNAME_OPENS = re.compile(
-    rf"Linux \S{{1,255}} {_RELEASE} #|Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
+    rf"(?:uname: ?)?Linux \S{{1,255}} {_RELEASE} #|uname: ?Linux {_RELEASE} #|Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
     rf"\d\.\d{{1,3}}\.\d{{1,5}}-[-+~_.\w]{{0,60}}(?:{_ARCH}|el\d\w{{0,10}}|generic|lowlatency|amd64|default|aws|azure|gcp|uek)(?:[-+](?:64k|debug|rt))?\s*$"
 )
 
@@ -94,11 +96,14 @@ def parse_uname(source: Source, lines: Lines) -> Iterator[Record]:
     """host.name, kernel.release, kernel.build and kernel.arch, as far as printed."""
     for number, line in lines:
         host = build = release = arch = None
-        if found := _ALL.match(line) or _ANY.match(line):
+        text = line.removeprefix("uname:").lstrip()
+        if found := _ALL.match(text) or _ANY.match(text):
             host, release, build = found[1], found[2], found[3].strip()
             arch = found[4] if found.re is _ALL else None
-        elif few := _FEW.match(line):
+        elif few := _FEW.match(text):
             release, arch = few[2], few[3]
+        elif nameless := _WITHOUT_NAME.match(text):
+            release, build, arch = nameless.groups()
         cite = source.cite(number, line)
         told = {"host.name": host, "kernel.release": release, "kernel.build": build, "kernel.arch": arch}
         yield from (Fact(name, value, cite, time=source.time) for name, value in told.items() if value)
