@@ -42,7 +42,8 @@ _BEFORE = r"(?:[#=<>*:+~-]{1,40} ?|\d{1,3}[.)] |\[)?"
 _REMARK = r"(?: \([\w /]{1,100}\)(?=:))?"  # `(defrag/compaction efforts parameter):` of a Java virtual machine
 _AFTER = r"(?: ?[#=<>*:+~-]{1,80}|\])?"
 _HEADING = re.compile(
-    rf"\s{{0,8}}{_BEFORE}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}:?{_QUOTE}{_AFTER}\s*$", re.IGNORECASE
+    rf"\s{{0,8}}{_BEFORE}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}:?{_QUOTE}{_AFTER}\s*$",
+    re.IGNORECASE,
 )
 _YAML = re.compile(rf"\s{{0,8}}(?:- )?{_QUOTE}(?P<path>{_PATH}){_QUOTE}: [|>][+-]?\s*$")
 _END = re.compile(rf"(?:END|End)(?: of)?:? {_PATH}\s*$")

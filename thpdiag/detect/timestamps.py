@@ -12,6 +12,7 @@ What the name of a recorder's file tells of its contents: the command that wrote
 
     2026_11_20_10_54_10-vmstat              pt-stalk: one name for all files of a collection, its local time first
     oswvmstat/node1_vmstat_26.11.20.1000.dat     OSWatcher: a file per command and hour; times stand in it
+    vmstat.20190815-101500, metrics_2023-05-10T06:26:40.txt     people: a snapshot of /proc or of an exporter, its time
 
 pt-stalk runs its commands with its own default interval (--sleep-collect) of 1 s, which is rarely changed.
 Source: percona-toolkit pt-stalk 2.1 to 3.6, OSWatcher 3 to 8.
@@ -177,6 +178,9 @@ def _moment(parts: tuple[int, int, int, int, int, int], zone: str, fraction: flo
 
 
 _STALK = re.compile(r"(?:^|/)(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)-([a-z_-]{2,30})$", re.ASCII)
+_DATED = re.compile(
+    r"(?<!\d)(20\d\d)([-_.]?)([01]\d)\2([0-3]\d)[-_.T]{0,2}([0-2]\d)([-_.:]?)([0-5]\d)(?:\6([0-5]\d))?(?!\d)", re.ASCII
+)
 _WATCHER = re.compile(r"(?:^|/)[^/]{1,255}_([a-z]{2,12})_\d\d\.\d\d\.\d\d\.\d{4}\.dat$", re.ASCII)
 STALK_COMMANDS = {
     "vmstat": "vmstat 1",
@@ -217,4 +221,13 @@ def recorder_of(path: str) -> Recorder:
         return Recorder(STALK_COMMANDS.get(what, ""), begun)
     if found := _WATCHER.search(path):
         return Recorder(WATCHER_COMMANDS.get(found[1], ""))
+    if found := _DATED.search(path.rpartition("/")[2]):
+        year, month, day, hour, minute, second = (int(part or 0) for part in found.group(1, 3, 4, 5, 7, 8))
+        return Recorder("", _moment((year, month, day, hour, minute, second), "", 0.0))
     return UNKNOWN
+
+
+def without_date(path: str) -> str:
+    """A path without the date in its last part: the same for all files of one recording."""
+    folder, slash, name = path.rpartition("/")
+    return f"{folder}{slash}{_DATED.sub('*', name)}"

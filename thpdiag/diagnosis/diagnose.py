@@ -281,10 +281,10 @@ def _ruled_out(
 
 
 def _denies_one_way(rule: Rule, evidence: Evidence) -> bool:
-    """Whether it denies the rule and says nothing against its mechanism: a short uptime, or more kernel time."""
+    """Whether it denies the rule and not its mechanism: a short uptime, a newer kernel, or more kernel time."""
     check = rule.checks.get(evidence.check)
     if isinstance(check, FactCheck):
-        return check.fact == "uptime.seconds"
+        return check.fact in ("uptime.seconds", "kernel.era")
     return evidence.kind == "cpu" and isinstance(check, SeriesCheck) and check.below is not None
 
 

@@ -33,14 +33,17 @@ Each says nothing of how much it did touch.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
+from thpdiag.detect.timestamps import without_date
 from thpdiag.host.series import (
     LIFE,
     MAX_CLOCK_ERROR,
@@ -340,6 +343,7 @@ def sort_by_time(samples: Samples, metric: str) -> Samples:
     return samples.only(order) if isinstance(samples, Series) else tuple(samples[at] for at in order.tolist())
 
 
+MAX_SECONDS_BETWEEN_SNAPSHOTS = 3600.0
 MIN_COVERAGE = 0.9  # of the time that the best source covers: less than that is a part of it
 MEMORY = "process_virtual_memory_bytes", "process_resident_memory_bytes"
 HOST = "system"  # the kind of what is recorded of the whole host
@@ -356,6 +360,7 @@ def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()
             session_stretch(sample),
         )  # fmt: skip
         groups.setdefault(key, []).append(sample)
+    groups = _with_dated_snapshots_joined(groups)
     parts_by_pid: dict[str, list[tuple[Start, list[Sample | Series]]]] = {}
     tables: list[Table] = []
     for rows in groups.values():
@@ -367,6 +372,31 @@ def make_tables(samples: Iterable[Sample | Series], boots: Sequence[Moment] = ()
         else:
             tables.append(_table(rows, "", boots))
     return (*tables, *(table for parts in parts_by_pid.values() for table in _process_tables(parts, boots)))
+
+
+def _with_dated_snapshots_joined(
+    groups: Mapping[tuple[object, ...], list[Sample | Series]],
+) -> dict[tuple[object, ...], list[Sample | Series]]:
+    """The same, snapshots in files that are named after their dates, and alike but for them, as one recording.
+
+    What counters did in more than an hour says nothing of the minutes that hurt.
+    """
+    found: dict[tuple[object, ...], list[Sample | Series]] = {}
+    snapshots: dict[tuple[object, ...], list[tuple[float, Sample]]] = {}
+    for key, rows in groups.items():
+        first = rows[0]
+        if len(rows) == 1 and isinstance(first, Sample) and first.time and first.time.clock in (Clock.UTC, Clock.LOCAL):
+            of = (without_date(first.cite.member), first.time.clock, *key[1:])
+            snapshots.setdefault(of, []).append((first.time.seconds, first))
+        else:
+            found[key] = rows
+    for of, several in snapshots.items():
+        last, number = -math.inf, 0
+        for seconds, snapshot in sorted(several, key=itemgetter(0)):
+            number += seconds - last > MAX_SECONDS_BETWEEN_SNAPSHOTS
+            last = seconds
+            found.setdefault((*of, number), []).append(snapshot)
+    return found
 
 
 def session_stretch(sample: Sample | Series) -> int | None:

@@ -22,6 +22,8 @@ from thpdiag.knowledge.applications import running_applications
 from thpdiag.model import Fact
 from thpdiag.model.text import entity_name, process_name
 
+MIN_USE_AT_A_GLANCE = 0.5  # of a CPU; a thread that uses less may have been busy just in the only second looked at
+
 
 @lru_cache(2**16)
 def matches_name(pattern: str, comm: str) -> bool:
@@ -125,9 +127,10 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
         )
         return unknown_result(check, "process_cpu_ratio", lambda: words() + why, class_)
     reach = usual_interval(best.points) if best.points is not None else 0.0
+    is_glance = (best.points is None or len(best.points) < 2) and value < MIN_USE_AT_A_GLANCE
     return CheckResult(
         check, YES if value > bound else NO, words, best.track.cite(), value, "ratio", class_=class_,
-        weak=best.is_lifetime, window=best.span, reach=reach,
+        weak=best.is_lifetime or is_glance, window=best.span, reach=reach,
     )  # fmt: skip
 
 

@@ -87,7 +87,8 @@ _ANY = re.compile(rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}})$")
 _FEW = re.compile(rf"(?:Linux (?:(\S{{1,255}}) )??)?({_RELEASE})(?: ({_ARCH}))?(?: GNU/Linux)?\s*$")
 _WITHOUT_NAME = re.compile(rf"Linux ({_RELEASE}) (#.{{1,200}}?)(?: ({_ARCH}))?\s*$")
 _UNAME_OPENS = re.compile(
-    rf"(?:uname: ?)?Linux \S{{1,255}} {_RELEASE} #|uname: ?Linux {_RELEASE} #|Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
+    rf"(?:uname: ?)?Linux \S{{1,255}} {_RELEASE} #|uname: ?Linux {_RELEASE} #|"
+    rf"Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
     rf"\d\.\d{{1,3}}\.\d{{1,5}}-[-+~_.\w]{{0,60}}(?:{_ARCH}|el\d\w{{0,10}}|generic|lowlatency|amd64|default|aws|azure|gcp|uek)(?:[-+](?:64k|debug|rt))?\s*$"
 )
 

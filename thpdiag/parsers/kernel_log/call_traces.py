@@ -9,9 +9,10 @@ One frame a line, leaf first, over registers and stack markers: ` [<ffffffff8115
 ` ? func+0x1a/0x2b [mod]` later; arm prints `(func) from [<addr>] (caller+0x..)`, powerpc two addresses;
 decode_stacktrace.sh puts the source line behind. The function of a kernel RIP (pc on arm64) is the leaf. Frames with
 `? ` (powerpc `(unreliable)`, s390 `([<...>] func)`, arm64 `(L)`) are addresses that were found on the stack and may be
-left over from earlier calls: they are no part of the stack, their names are kept apart. A watchdog prints its own
-interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped when what was interrupted
-follows. A page fault taken in the kernel is no such interrupt, what it did is kept. Source: kernel tree,
+left over from earlier calls: they are no part of the stack, their names are kept apart. Where the kernel could not
+unwind, all frames are such; from the leaf down to an entry of the kernel they are the best there is. A watchdog prints
+its own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped when what was
+interrupted follows. A page fault taken in the kernel is no such interrupt, what it did is kept. Source: kernel tree,
 arch/x86/kernel/dumpstack.c.
 
 crash: `bt`, `bt -a`, `bt -l`, `foreach bt`.
@@ -67,6 +68,11 @@ _INTERRUPT_ENTRIES = frozenset(
         "asm_common_interrupt",
     )
 )  # fmt: skip
+MIN_FRAMES = 4  # of a stack of which no frame is certain
+_ENTRIES = frozenset({
+    "page_fault", "async_page_fault", "asm_exc_page_fault", "system_call_fastpath", "entry_SYSCALL_64_fastpath",
+    "entry_SYSCALL_64_after_hwframe", "kernel_thread_helper", "child_rip", "kthread", "ret_from_fork",
+})  # fmt: skip
 _MAX_FRAMES = 400  # frames; the kernel's own limits are far below
 
 
@@ -144,6 +150,8 @@ class Trace:
     def stack(self) -> tuple[str, ...]:
         """The stack, leaf first."""
         frames = [name for name, _ in self._frames]
+        if not frames and len(self.unreliable) >= MIN_FRAMES and self.unreliable[-1] in _ENTRIES:
+            frames = list(self.unreliable)
         if not self.whole and not self.leaf:
             frames = [name for name, part in self._frames if not part] or frames
             while len(frames) > 1 and _is_interrupt_entry(frames[0]):

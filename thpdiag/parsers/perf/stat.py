@@ -13,8 +13,11 @@ r"""perf stat: counts of events of a command, a process or the host (text, -I, -
     {"interval" : 0.500, "counter-value" : "48446.0", "unit" : "", "event" : "page-faults", ...}   (-I 500 -j)
 
 The time of a command is work done (thpdiag.parsers.work). Of the host (-a) and of one process (-p) page faults
-per second are those of sar -B and pidstat -r; those of a command are nobody's. What was counted in how long is known
-from `seconds time elapsed` and from the times of -I. Units: counts, msec of task-clock; with -r means.
+per second are those of sar -B and pidstat -r; those of a command are nobody's. Tracepoints of the host are counters of
+/proc/vmstat: beside 14,864 compact_stall and 4,958 allocstall there were 14,515 mm_compaction_try_to_compact_pages and
+4,841 mm_vmscan_direct_reclaim_begin in a window that was 2 % shorter (6.18). mm_compaction_begin is of each zone, and
+of kcompactd too; mm_page_alloc_extfrag counts fallbacks that spoil no block as well. What was counted in how long is
+known from `seconds time elapsed` and from the times of -I. Units: counts, msec of task-clock; with -r means.
 `<not supported>` (virtual machines) and `<not counted>` are unknown, never 0. Walks of the page table for an address
 that no TLB has: dTLB-load-misses per instruction, and cycles of walks per cycle where such an event was counted.
 Varies: `user` and `sys` from 4.20, JSON from 5.19; thousands by locale. Source: tools/perf/util/stat-display.c.
@@ -69,7 +72,9 @@ OF_NO_JOB = re.compile(r"\s*Performance counter stats for (?:process id|thread i
 OF_HOST = re.compile(r"\s*Performance counter stats for 'system wide'")
 HOST_RATES = {"page-faults": "node_vmstat_pgfault:rate", "faults": "node_vmstat_pgfault:rate",
               "major-faults": "node_vmstat_pgmajfault:rate", "context-switches": "node_context_switches_total:rate",
-              "cs": "node_context_switches_total:rate"}  # fmt: skip
+              "cs": "node_context_switches_total:rate",
+              "compaction:mm_compaction_try_to_compact_pages": "node_vmstat_compact_stall:rate",
+              "vmscan:mm_vmscan_direct_reclaim_begin": "node_allocstall_total:rate"}  # fmt: skip
 PROCESS_RATES = {"page-faults": "process_faults_total:rate", "faults": "process_faults_total:rate",
                  "minor-faults": "process_minor_faults_total:rate", "major-faults": "process_major_faults_total:rate",
                  "task-clock": "process_cpu_ratio"}  # fmt: skip
