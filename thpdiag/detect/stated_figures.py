@@ -27,6 +27,9 @@ _EMPTY_CORNER = re.compile(r"^(?:\t(?=\S)|\|\s*\|)")  # of a table with heads of
 _OTHER_CELLS = re.compile(r"[|\t]|: ")
 _NAMED = re.compile(r"\b(?!p\d\d\b)[a-z][\w-]{0,80}\d")  # a host, a version
 _FIGURE = re.compile(r"(?<![\w.])~?(?P<n>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d+)?)(?P<k>[kKM](?![a-zA-Z])|)")
+_HOURS = re.compile(
+    r"(?<![\w.])(?P<h>\d{1,3}) ?h(?:ours?|rs?)?(?: and)? ?(?P<m>\d{1,2}) ?m(?:in(?:ute)?s?)?\b", re.IGNORECASE
+)
 _CLAUSES = re.compile(r",? \b(?:and|but|versus|vs\.?|while|whereas|compared (?:to|with)|against|instead of)\b|[,;]")
 _WITH_VALUE = re.compile(
     r"\b(?:with|at|under|when|set to|on)\b(?= (?:the )?(?:transparent |huge ?|pages? |thp |defrag |set |to |is |was )*"
@@ -70,9 +73,13 @@ def gains(lines: Sequence[tuple[int, str]], words: Words, switched: str = "") ->
 
 
 def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gain | None:
-    """A sentence with one figure for each side: `61 minutes with THP on, 20 minutes with THP off`."""
+    """A sentence with figures for each side: `61 minutes with THP on, 20 minutes with THP off`.
+
+    Of several for one side, as where it was switched back and forth, each must be worse than each of the other.
+    """
     if words["subject"].search(sentence) is None:
         return None
+    sentence = _in_minutes(sentence)
     if change := _ratio_of_change(sentence, words):
         return Gain("thp.defrag" if "defrag" in sentence else "thp.enabled", change, change, line, quoted)
     figures: list[_Figure] = []
@@ -90,8 +97,20 @@ def gain_of_sentence(sentence: str, line: int, quoted: str, words: Words) -> Gai
         unit = words["rising"].search(named) or words["unit"].search(named)
         setting = "thp.defrag" if "defrag" in sentence else "thp.enabled"
         figures.append(_Figure(setting, values[0], unit[0] if unit else named, rising, value, line, quoted))
-    ratios = list(_ratios(figures)) if len(figures) == len({figure.side for figure in figures}) == 2 else []
+    ratios = list(_ratios(figures)) if _are_apart(figures) else []
     return Gain(figures[0].setting, ratios[0], ratios[0], line, quoted) if ratios else None
+
+
+def _are_apart(figures: Sequence[_Figure]) -> bool:
+    """Whether they are figures of one thing, and all of one side are above all of the other."""
+    on, off = ([f.value for f in figures if f.side == side] for side in ("always", "never"))
+    several = len({(figure.setting, figure.key, figure.rising) for figure in figures})
+    return bool(on and off) and (len(figures) == 2 or (several == 1 and (min(on) > max(off) or min(off) > max(on))))
+
+
+def _in_minutes(text: str) -> str:
+    """The text with durations of two units as one number: `3 h 20 min`, `3h20m`."""
+    return _HOURS.sub(lambda found: f"{int(found['h']) * 60 + int(found['m'])} min", text)
 
 
 def _ratio_of_change(sentence: str, words: Words) -> float | None:
@@ -141,10 +160,14 @@ def _gains_of_rows(rows: Sequence[tuple[int, str]], above: str, words: Words, sw
     signs = (s for s in ",;" if parted and all(text.count(s) == rows[0][1].count(s) > 0 for _, text in rows))
     sign = next(signs, "")
     table = [
-        (number, text, [cell.strip(" *`_\"'") for cell in (text.split(sign) if sign else _CELLS.split(bare))])
+        (
+            number,
+            text,
+            [cell.strip(" *`_\"'") for cell in (_in_minutes(text).split(sign) if sign else _CELLS.split(bare))],
+        )
         for number, text in rows
         if not _RULER.fullmatch(text)
-        for bare in [_EMPTY_CORNER.sub("-|", text.strip(" ")).strip(" |\t")]
+        for bare in [_in_minutes(_EMPTY_CORNER.sub("-|", text.strip(" ")).strip(" |\t"))]
     ]
     table = [row for row in table if 2 <= len(row[2]) <= MAX_CELLS and max(map(len, row[2])) <= MAX_CELL_CHARS]
     if len(table) < 2:

@@ -27,6 +27,7 @@ from thpdiag.model import Case, Evidence, Finding, ProblemKind, RuleOutcome, Sta
 
 LONG_ENOUGH = 15.0  # seconds of counters that can show that nothing moves: a round of khugepaged, of 10 s, is in them
 BRIEF = 60.0  # seconds: what comes in bursts may be missed by a look that is no longer
+OF_ALL_KERNELS = frozenset({"fault-compaction"})  # mechanisms that some rules know on certain kernels only
 Outcomes = Mapping[str, RuleOutcome]  # by rule
 
 
@@ -281,10 +282,10 @@ def _ruled_out(
 
 
 def _denies_one_way(rule: Rule, evidence: Evidence) -> bool:
-    """Whether it denies the rule and not its mechanism: a short uptime, a newer kernel, or more kernel time."""
+    """Whether it denies the rule and not its mechanism: a short uptime, another kernel, or more kernel time."""
     check = rule.checks.get(evidence.check)
     if isinstance(check, FactCheck):
-        return check.fact in ("uptime.seconds", "kernel.era")
+        return check.fact == "uptime.seconds" or (check.fact == "kernel.era" and rule.file.mechanism in OF_ALL_KERNELS)
     return evidence.kind == "cpu" and isinstance(check, SeriesCheck) and check.below is not None
 
 

@@ -44,6 +44,16 @@ class ChainMatches:
     held: Bools
 
 
+# Families whose functions do the work themselves, a few of them most of it; below system calls anything may run.
+CONCENTRATED = frozenset({
+    "compaction", "compaction_alone", "compaction_helpers", "free_scanner", "zeroing", "spin_lock", "gc_user",
+    "gc_work", "khugepaged", "kcompactd", "madvise_collapse", "migrate", "tlb_flush",
+})  # fmt: skip
+LARGEST_PART = 0.25  # of the work of such families, in their largest function at least
+MIN_LISTED_ROWS = 5
+MAIN_TASK = 0.6  # of what is listed, in tasks of one name
+
+
 class GroupWeights(NamedTuple):
     """Weights of a group: what surely matched, may match, may be astray, is held (`Found`), and all of it."""
 
@@ -130,6 +140,35 @@ class CompiledProfile:
         possible = float(self.weights[self.find((family,), Place.ANYWHERE).possible].sum())
         most = (possible + self.profile.ledger.unlisted) / self.weight if self.weight > 0 else 1.0
         return self.share(family), most
+
+    @cached_property
+    def _listed(self) -> tuple[NDArray[np.float64], Ints]:
+        """The weight of each row of a table, which is a function in a task, and by chain and task its number."""
+        chains = self.profile.chains
+        leaf = np.full(len(chains.starts) - 1, -1, np.int64)
+        full = chains.starts[:-1] < chains.starts[1:]
+        leaf[full] = chains.frames[chains.starts[:-1][full]]
+        keys = self.rows.task.astype(np.int64) * (len(self.profile.frames) + 1) + leaf[self.rows.chain] + 1
+        _, number = np.unique(keys, return_inverse=True)
+        return np.bincount(number, self.rows.weight).astype(np.float64), number
+
+    def hidden_weight(self, where: Choice, matched: Bools) -> float:
+        """How much of what a table of percentages does not list may be of these families: their largest function has a
+        quarter of their work, and each function that is not listed has less than the last one that is.
+
+        All of it, where the families are none whose work is done in few functions, where the table is too short to be
+        a list, or where many tasks share the work, for each of them has rows of its own.
+        """
+        unlisted = self.profile.ledger.unlisted
+        if unlisted <= 0 or not CONCENTRATED.issuperset(where) or not len(self.rows):
+            return unlisted
+        weights, number = self._listed
+        by_task = np.bincount(self.rows.task, self.rows.weight)
+        if len(weights) < MIN_LISTED_ROWS or by_task.max() < MAIN_TASK * self.rows.weight.sum():
+            return unlisted
+        own = np.bincount(number, self.rows.weight * matched[self.rows.chain])
+        largest = max(float(weights.min()), float(own.max()))
+        return min(unlisted, max(0.0, largest / LARGEST_PART - float(own.sum())))
 
     def least_share(self, where: Sequence[Choice], only: Callable[[str], object] | None) -> tuple[float, int]:
         """Of the non-idle weight, what surely has functions of all these families in its chain, as far as a text

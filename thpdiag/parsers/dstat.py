@@ -1,4 +1,6 @@
-"""dstat --output FILE, also of pcp-dstat: CSV with five lines of head.
+"""dstat: its CSV (--output FILE), also of pcp-dstat, and its table on a terminal.
+
+CSV has five lines of head.
 
     "Dstat 0.8.0 CSV output"
     "Cmdline:","dstat -tcms --output dstat.csv 2 5",,,,"Date:","20 Nov 2026 11:09:02 CET"
@@ -12,6 +14,14 @@ the head's Date gives, or are epochs (-T). Varies: a run appended to the file ha
 `total usage:usr` for a column, counts interrupts into usr, prints memory in KiB and paging in pages; int and csw are
 counts of an interval that it does not name, and not used. Its first row has sizes only, and a group without anything a
 single empty cell.
+
+    ----system---- --total-cpu-usage-- ------memory-usage----- ----swap--- ---system--
+         time     |usr sys idl wai stl| used  free  buff  cach| used  free| int   csw
+    30-11 14:15:55| 50   9  41   0   0| 146M 22.5G 54.9M  501M|   0     0 | 595  1170
+
+The table has the same columns, the names of groups above them. Sizes have units of 1024 (k, M, G, T), counts of 1000;
+shares are whole percents. Its times have no year, so that they are times of a day. What --top-cpu and the like add has
+other columns and is left alone.
 Source: dstat 0.6 to 0.8, pcp-dstat 4.1 to 6.0.
 """
 
@@ -29,7 +39,7 @@ from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._cpu import cpu_ratios, is_plausible
 from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._time import DAY, date_seconds, day_seconds
-from thpdiag.parsers._units import MAX_QUANTITY, parse_number
+from thpdiag.parsers._units import BINARY, MAX_QUANTITY, parse_number, parse_quantity
 
 NAME = "dstat"
 HEAD = re.compile(r'"(Dstat|pcp-dstat) [\w.]{1,20} CSV [Oo]utput"')
@@ -89,6 +99,7 @@ class Run:
     columns: Sequence[Title] = ()
     instances: Collection[str] = ()  # groups of pcp-dstat that leave a single empty cell where they have nothing
     rows: int = 0
+    on_terminal: bool = False
 
     def head(self, number: int, text: str) -> Iterator[Record]:
         words = _cells(text)
@@ -116,8 +127,10 @@ class Run:
             self.columns = [(group, word.rpartition(":")[2]) for group, word in pairs]
             self.instances = {group for group, word in pairs if ":" in word}
 
-    def row(self, number: int, text: str) -> Iterator[Record]:
-        words = self._with_left_out(_cells(text))
+    def row(
+        self, number: int, text: str, words: Sequence[str], quantum: float = 0.00001, last_digits: Sequence[float] = ()
+    ) -> Iterator[Record]:
+        """The samples of a row; `quantum` is the last digit of its shares, `last_digits` those of sizes with a unit."""
         if len(words) != len(self.columns):
             self.odd.note(number, text, "a row of dstat with other columns than its head")
             return
@@ -131,16 +144,18 @@ class Run:
         if shares is None:
             self.odd.note(number, text, "CPU shares of dstat that do not add up: not used")
             shares = {}
-        quanta = {name: 0.00001 for name in shares if name != "cpu_ratio.sys_share"}
+        quanta = {name: quantum for name in shares if name != "cpu_ratio.sys_share"}
+        digits = dict(zip(self.columns, last_digits, strict=False))
+        rounded = {n: digits[t] for t, n in (SIZES | RATES).items() if digits.get(t) and n in now | rates}
         if self.rows > 1 or self.pcp:
-            parts = [(now | rates | shares, quanta, False)]
+            parts = [(now | rates | shares, quanta | rounded, False)]
         else:  # its other rates are totals divided by the delay, which are rates of nothing
-            parts = [(now, {}, False), (shares, quanta, True)]
+            parts = [(now, {n: q for n, q in rounded.items() if n in now}, False), (shares, quanta, True)]
         for values, resolution, since_boot in parts:
             if values:
                 yield Sample("system", values, cite, NAME, (), time, resolution, since_boot)
 
-    def _with_left_out(self, words: list[str]) -> list[str]:
+    def with_left_out(self, words: list[str]) -> list[str]:
         """The row with the cells that empty groups left out."""
         missing, at, found = len(self.columns) - len(words), 0, []
         while missing > 0 and at < len(self.columns) and words:
@@ -195,6 +210,8 @@ class Run:
         clock = day_seconds(found[6]) if found else None
         if not found or clock is None:
             return None
+        if not found[1] and self.on_terminal:
+            return Moment(clock, Clock.DAY)
         midnight = None
         if found[1]:
             midnight = date_seconds(int(found[1]), int(found[2]), int(found[3]))
@@ -218,9 +235,74 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
                 run = Run(source, odd, pcp=run.pcp)
             yield from run.head(number, text)
         elif run.columns and ROW.match(text):
-            yield from run.row(number, text)
+            yield from run.row(number, text, run.with_left_out(_cells(text)))
         elif text.strip():
             odd.note(number, text, "not a line of dstat")
 
 
 PARSER = Parser(NAME, "dstat and pcp-dstat CSV", read, opens=HEAD, continues=any_of(ROW, MARK, HEAD, blank=True))
+
+
+TABLE = "dstat_table"
+GROUPS = re.compile(r"\s{0,4}-{1,12}[a-z][a-z0-9/-]{2,30}-(?: -{0,12}[a-z0-9][a-z0-9/-]{1,30}-?){0,30}\s*$")
+COLUMNS = re.compile(r"(?=.{0,300}(?:\busr sys idl\b|\bused  (?:free|buff)\b|\brun blk new\b))[ a-z0-9/#%_|-]{1,600}$")
+TABLE_ROW = re.compile(r"\s{0,8}\d[\s\d.:|BkMGT-]{4,400}(?:\|[^|]{0,120}){0,4}$")
+TICKS = re.compile(r"\s{0,8}missed \d{1,9} ticks")
+COUNTS = ("system", "procs", "virtual memory", "load avg", "total cpu usage", "total usage")
+THOUSANDS = {"k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+WHOLE_PERCENT = 0.01
+
+
+def _parts_of_table(groups: str, columns: str) -> list[tuple[str, list[str]]]:
+    """The groups of columns, and the names of each."""
+    names = [name.strip("-").replace("-", " ") for name in groups.split()]
+    parts = [part.split() for part in columns.split("|")]
+    return [(group, words) for group, words in zip(names, parts, strict=False) if words]
+
+
+def _cells_of_row(text: str, parts: Sequence[tuple[str, list[str]]]) -> tuple[list[str], list[float]]:
+    """The cells as plain numbers, with the last digit of those with a unit; empty in a group that has others than its
+    columns, such as names of programs."""
+    cells: list[str] = []
+    last_digits: list[float] = []
+    for part, (group, columns) in zip(text.split("|"), parts, strict=False):
+        words = [part.strip()] if columns[0] in TIMES else part.split()
+        for word in words if len(words) == len(columns) else [""] * len(columns):
+            suffixes = THOUSANDS if group in COUNTS else BINARY
+            found = parse_quantity(word, suffixes=suffixes) if word[-1:].isalpha() else None
+            cells.append(f"{found.value:.3f}" if found else word)
+            last_digits.append(found.resolution if found else 0.0)
+    return cells, last_digits
+
+
+@with_errors(TABLE)
+def read_table(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """The same of the table."""
+    run = Run(source, odd, on_terminal=True)
+    groups = ""
+    parts: list[tuple[str, list[str]]] = []
+    for number, text in lines:
+        if GROUPS.match(text):
+            groups = text
+        elif COLUMNS.match(text):
+            parts = _parts_of_table(groups, text)
+            titles = [(group, word) for group, words in parts for word in words]
+            if titles != run.columns:
+                run = Run(
+                    source,
+                    odd,
+                    pcp=any(group == "total usage" for group, _ in titles),
+                    columns=titles,
+                    on_terminal=True,
+                )
+        elif run.columns and TABLE_ROW.match(text):
+            cells, last_digits = _cells_of_row(text, parts)
+            yield from run.row(number, text, cells, WHOLE_PERCENT, last_digits)
+        elif text.strip() and not TICKS.match(text):
+            odd.note(number, text, "not a line of dstat")
+
+
+TABLE_PARSER = Parser(
+    TABLE, "dstat on a terminal", read_table, opens=GROUPS, continues=any_of(GROUPS, COLUMNS, TABLE_ROW, TICKS),
+    confirm=lambda lines: any(map(COLUMNS.match, lines)), lookahead=3,
+)  # fmt: skip

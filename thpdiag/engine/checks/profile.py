@@ -168,7 +168,8 @@ def _largest_share(check: ProfileSpec, profile: CompiledProfile) -> Share:
     grouping = profile.grouping(check.of, comm_filter(check))
     sums, ledger = profile.sums(found, grouping), profile.profile.ledger
     lost = (ledger.lost or 0) / max(1, ledger.read)
-    unlisted = 0.0 if check.listed else ledger.unlisted
+    where = tuple(as_list(check.self_ if check.self_ is not None else check.anywhere))
+    unlisted = 0.0 if check.listed else profile.hidden_weight(where, found.sure)
     if check.of == "all":
         # What tasks do that have no name may be of these commands
         named = check.comm is not None or check.not_comm is not None
