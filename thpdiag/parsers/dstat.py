@@ -244,7 +244,9 @@ PARSER = Parser(NAME, "dstat and pcp-dstat CSV", read, opens=HEAD, continues=any
 
 
 TABLE = "dstat_table"
-GROUPS = re.compile(r"\s{0,4}-{1,12}[a-z][a-z0-9/-]{2,30}-(?: -{0,12}[a-z0-9][a-z0-9/-]{1,30}-?){0,30}\s*$")
+GROUPS = re.compile(
+    r"\s{0,4}-{1,12}(?:total|memory|system|dsk/|procs|load|net/|paging|swap|epoch|io/|virtual)-?[a-z0-9/ -]{2,400}$"
+)
 COLUMNS = re.compile(r"(?=.{0,300}(?:\busr sys idl\b|\bused  (?:free|buff)\b|\brun blk new\b))[ a-z0-9/#%_|-]{1,600}$")
 TABLE_ROW = re.compile(r"\s{0,8}\d[\s\d.:|BkMGT-]{4,400}(?:\|[^|]{0,120}){0,4}$")
 TICKS = re.compile(r"\s{0,8}missed \d{1,9} ticks")
