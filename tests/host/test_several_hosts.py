@@ -144,3 +144,12 @@ def test_what_names_its_host_is_not_called_as_its_file(tmp_path: Path) -> None:
     (tmp_path / "db2.txt").write_text(host_text("always madvise [never]", 50, 4))
     result = analyze([tmp_path], rules(), STRICT)
     assert {one["case"] for one in result["cases"]} == {"oradb", "db2"}
+
+
+def test_numbered_folders_of_the_system_are_no_hosts(tmp_path: Path) -> None:
+    """Two control groups of one host."""
+    for name in ("app1", "app2"):
+        folder = tmp_path / "sys/fs/cgroup" / name
+        folder.mkdir(parents=True)
+        (folder / "memory.stat").write_text("anon 1073741824\nfile 4096\nanon_thp 536870912\nthp_fault_alloc 12\n")
+    assert "cases" not in analyze([tmp_path], rules(), STRICT)

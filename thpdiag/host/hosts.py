@@ -18,7 +18,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, takewhile
 from typing import NamedTuple
 
 from thpdiag.detect import MAIN, TaggedRecord
@@ -48,6 +48,7 @@ _COUNTED = re.compile(
     r"update|variant|version|vmstat|week|window|work|year|zone|bad|bug|sr",
     re.IGNORECASE,
 )
+SYSTEM_FOLDERS = frozenset({"dev", "etc", "proc", "run", "sos_commands", "sys", "usr", "var"})  # node0 is no host there
 MENTIONED_FACTS = ("kernel.release", "os.name", "thp.directory")  # what a note says of a host that is not measured
 
 
@@ -124,7 +125,7 @@ def _members(part: HostRecords) -> set[str]:
 def _names_in_path(member: str) -> Iterator[tuple[str, str, str]]:
     """What may be the name of a host in a path, with the folder it stands in and what comes before its number."""
     folder = ""
-    for component in member.split("/"):
+    for component in takewhile(lambda name: name not in SYSTEM_FOLDERS, member.split("/")):
         for found in _NUMBERED.finditer(component):
             if not _COUNTED.fullmatch(found["stem"]):
                 yield folder, found["stem"].lower(), found[0]
