@@ -77,6 +77,35 @@ def test_frames_behind_question_marks_are_noted_but_no_part_of_the_stack() -> No
     assert lockup.fields["unreliable"].split() == ["leave_mm", "cpumask_next_and", "isolate_freepages_block"]
 
 
+ALL_IN_DOUBT = [
+    "BUG: soft lockup - CPU#11 stuck for 67s! [java:18812]",
+    "RIP: 0010:[<ffffffff814ff3ee>]  [<ffffffff814ff3ee>] _spin_lock_irqsave+0x2e/0x40",
+    "Call Trace:",
+    " [<ffffffff8116ad8a>] ? compact_zone+0x1ba/0x5a0",
+    " [<ffffffff8116b351>] ? try_to_compact_pages+0x121/0x180",
+    " [<ffffffff811271ed>] ? __alloc_pages_nodemask+0x5ed/0x940",
+    " [<ffffffff81177c0d>] ? do_huge_pmd_anonymous_page+0x14d/0x3b0",
+    " [<ffffffff81500625>] ? page_fault+0x25/0x30",
+]
+
+
+@pytest.mark.parametrize(
+    ("trace", "deepest"),
+    [
+        pytest.param(ALL_IN_DOUBT, "page_fault", id="down to an entry of the kernel"),
+        pytest.param(ALL_IN_DOUBT[:-1], "_spin_lock_irqsave", id="cut"),
+        pytest.param([*ALL_IN_DOUBT[:3], *ALL_IN_DOUBT[5:]], "_spin_lock_irqsave", id="a few frames"),
+        pytest.param([*ALL_IN_DOUBT, " [<ffffffff81500625>] kthread+0x25/0x30"], "kthread", id="one that is certain"),
+    ],
+)
+def test_a_stack_of_which_no_frame_is_certain_is_better_than_none(trace: list[str], deepest: str) -> None:
+    """The kernel could not unwind; only a chain that reaches an entry of the kernel counts."""
+    (lockup,) = events(stamped(trace))
+    assert lockup.stack[0] == "_spin_lock_irqsave"
+    assert lockup.stack[-1] == deepest
+    assert ("try_to_compact_pages" in lockup.stack) is (deepest == "page_fault")
+
+
 @pytest.mark.parametrize("name", ["bracket", "ctime", "level", "raw", "delta", "reltime", "iso"])
 def test_every_form_of_dmesg_gives_the_same_hung_task(name: str) -> None:
     """The prefix changes, the report does not."""
