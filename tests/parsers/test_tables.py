@@ -229,3 +229,25 @@ def test_real_tables_of_others(corpus: Path, file: str, reader: str, rows: int) 
     assert len(counted) == rows
     problem_texts = [p.text for p in problems(r for _, r in found)]
     assert [text for text in problem_texts if "never change" not in text] == []
+
+
+def test_dstat_on_a_terminal() -> None:
+    """Two groups of one name, units of 1024 and of 1000, and the names of programs that one group shows instead of
+    numbers; the first row is an average since the boot."""
+    text = (
+        "----system---- --total-cpu-usage-- ------memory-usage----- ---system-- -most-expensive-\n"
+        "     time     |usr sys idl wai stl| used  free  buff  cach| int   csw |  cpu process\n"
+        "11-06 10:22:10| 50   9  41   0   0|41.2G 33.1G  311M 51.2G|  29k  31k|java           82\n"
+        "11-06 10:22:11|  8  82  10   0   0|41.2G 33.1G  311M 51.2G|  29k  39k|java           85\n"
+        "missed 2 ticks\n"
+        "11-06 10:22:14|  8  92   0   0   0|41.2G 33.0G  311M 51.2G|  29k  40k|worker 7       85\n"
+    )
+    found = samples(read("dstat_table", text), "system")
+    first, *rows = [row for row in found if "cpu_ratio.sys_total" in row.values]
+    assert first.since_boot
+    assert column(rows, "cpu_ratio.sys_total") == [0.82, 0.92]
+    assert column(rows, "node_context_switches_total:rate") == [39000, 40000]
+    assert column(rows, "node_memory_MemFree_bytes") == pytest.approx([33.1 * 2**30, 33.0 * 2**30])
+    assert rows[0].resolution["node_memory_MemFree_bytes"] == pytest.approx(0.1 * 2**30)
+    assert [row.time.clock for row in rows if row.time] == [Clock.DAY, Clock.DAY]
+    assert seconds(rows) == [37331, 37334]
