@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from thpdiag.model import Citation, Problem, Profile, Record
+from thpdiag.model import Citation, Fact, Problem, Profile, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers.perf._texts import kernel_dso
@@ -73,7 +73,10 @@ class _Screen:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One profile: the last complete screen. Odd lines are counted, an output without samples is a problem."""
+    """One profile, the last complete screen, and cpu.count if it is of all CPUs.
+
+    Odd lines are counted, an output without samples is a problem.
+    """
     seen, errors = _Screens(), ParseErrors(source, PARSER.name)
     for number, text in lines:
         cite = source.cite(number, text)
@@ -81,7 +84,10 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
             errors.note(number, text, "a line of perf top that fits none of its layouts")
     yield from errors.problems()
     if chosen := seen.last_complete():
-        yield _profile(chosen, seen.full)
+        profile = _profile(chosen, seen.full)
+        yield profile
+        if (cpus := profile.facts.get("cpus", "")).isdecimal() and profile.facts.get("target", "").startswith("all, "):
+            yield Fact("cpu.count", int(cpus), chosen.cite, time=source.time)
     elif seen.kept:
         text = "perf top printed its prompts but no samples (its input was closed); perf record gives the same data"
         yield Problem(seen.kept[0].cite, text, reader=PARSER.name, count=seen.empty + 1)
