@@ -182,7 +182,7 @@ def frames(*names: str, old: bool) -> list[str]:
 def reports(kernel: str) -> list[str]:
     """Reports that no rule is about: each names a function that says what it is about below those of every wait."""
     old, rcu = kernel < "4", "rcu: INFO: rcu_sched" if kernel > "4.2" else "INFO: rcu_sched"
-    mode = "0x20" if old else "0x6080c0(GFP_ATOMIC|__GFP_COMP)" if kernel < "5" else "0x40a20(GFP_ATOMIC|__GFP_COMP)"
+    mode = "0xd0" if old else "0x6040c0(GFP_KERNEL|__GFP_COMP)" if kernel < "5" else "0x40cc0(GFP_KERNEL|__GFP_COMP)"
     after = "" if old else ", nodemask=(null),cpuset=/,mems_allowed=0"
     by = f"CPU: 3 PID: 4711 Comm: app {'' if old else 'Kdump: loaded '}Not tainted {kernel} #1"
     watchdog = "BUG: soft lockup" if old else "watchdog: BUG: soft lockup"
@@ -278,6 +278,7 @@ def test_many_kinds_of_reports_are_all_counted() -> None:
 KERNEL, ATOMIC = "0x40cc0(GFP_KERNEL|__GFP_COMP)", "0x40a20(GFP_ATOMIC|__GFP_COMP)"
 PLENTY, NONE = 487600, 80000  # kB free, beside a watermark of 90112 kB
 SMALL, LARGE = "121892*4kB (UE) 1*32kB (U) 0*64kB", "100000*4kB (UME) 2737*32kB (U) 1*64kB (U)"
+PAGES = "121898*4kB (UE) 1*8kB (U) 0*16kB"
 RESERVED = "121876*4kB (UE) 0*32kB 1*64kB (H)"
 
 
@@ -292,6 +293,10 @@ RESERVED = "121876*4kB (UE) 0*32kB 1*64kB (H)"
         (4, KERNEL, NONE, SMALL, "ALT-30", "likely"),
         (4, ATOMIC, NONE, SMALL, "ALT-31", "likely"),
         (0, ATOMIC, NONE, SMALL, "ALT-31", "likely"),
+        (2, ATOMIC, PLENTY, PAGES, "THP-065", "possible"),
+        (2, ATOMIC, PLENTY, LARGE, "", ""),
+        (2, ATOMIC, NONE, PAGES, "ALT-31", "likely"),
+        (2, KERNEL, PLENTY, PAGES, "", ""),
         (9, "0x4020", PLENTY, SMALL, "THP-065", "possible"),
         (9, "0x40d0", PLENTY, SMALL, "THP-061", "likely"),
         (9, "0x24040c0", PLENTY, SMALL, "THP-061", "likely"),
