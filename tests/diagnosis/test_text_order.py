@@ -44,6 +44,8 @@ def mail(sent: str, text: str, who: str = "From: Bob Miller <bob@example.com>") 
 
 NEWEST_FIRST = {
     "pastes with date": dated(10, NEW) + dated(9, OLD),
+    "files beside date": dated(10, NEW).replace("# date\n", "# date; cat /proc/stat\n")
+    + dated(9, OLD).replace("# date\n", "# date; cat /proc/stat\n"),
     "quoted": f"All is quiet:\n\n{NEW}\nOn Mon, 9 Nov 2026 at 12:00, Jan Maier <j@example.com> wrote:\n{quoted(OLD)}",
     "quoted in German": f"Ruhig:\n\n{NEW}\nAm 09.11.2026 um 12:00 schrieb Jan Maier:\n{quoted(OLD)}",
     "quoted in a quote": f"Thanks\n\nBob wrote:\n{quoted(NEW)}> Jan Maier wrote:\n{quoted(OLD, '>> ')}",

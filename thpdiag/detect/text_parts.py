@@ -26,9 +26,10 @@ TEXT_PART = "text_part"
 MAX_PARTS = 2000  # of one text; beyond, its lines are taken to be in order
 MIN_STEP_BACK_SECONDS = 60.0  # by which a date is below an earlier one: clocks of two hosts differ by seconds
 MAX_HEADER_LINES = 6  # of a mail
-# Dates that these print are not of today.
+# Commands whose dates are not of today.
 _OTHER_DATE = re.compile(
-    r"\b(?:uptime|who|last|stat|ls|find|rpm|dpkg|hwclock|systemctl)\b|\bdate\b.{0,40}\s(?:-[dr]|--)"
+    r"(?:^|[;&|]\s{0,4})(?:sudo\s+)?(?:(?:uptime|who|last|stat|ls|find|rpm|dpkg|hwclock|systemctl)\b"
+    r"|date\b.{0,40}\s(?:-[dr]|--))"
 )
 _SENT = re.compile(r"(?:Sent|Date|Gesendet|Datum|Envoyé|Enviado)\s?:\s")
 _MONTH = "|".join(MONTHS)
