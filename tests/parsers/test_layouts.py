@@ -356,8 +356,29 @@ LOST_BLANKS = {
 
 # Formats that are known by their columns or indentation: without blanks nothing of them is read.
 NEED_BLANKS = {
-    *("bcc", "bpftrace", "interrupts", "java_flags", "java_native_memory", "jfr", "pprof", "softirqs"),
-    *("below", "colmux", "kubectl_node", "perf_c2c", "perf_kvm", "perf_lock", "perf_sched", "virsh", "systemd_cgls"),
+    *(
+        "bcc",
+        "bpftrace",
+        "function_graph",
+        "interrupts",
+        "java_flags",
+        "java_native_memory",
+        "jfr",
+        "pprof",
+        "softirqs",
+    ),
+    *(
+        "below",
+        "colmux",
+        "kubectl_node",
+        "kubectl_pod",
+        "perf_c2c",
+        "perf_kvm",
+        "perf_lock",
+        "perf_sched",
+        "virsh",
+        "systemd_cgls",
+    ),
 }
 
 

@@ -6,6 +6,7 @@
 
     ==> PATH <==    --- PATH ---    file: PATH    ### `PATH`    PATH and a ruler    3. PATH    PATH: |     content below
     PATH = VALUE    PATH: VALUE    PATH,"VALUE"    | PATH | VALUE |    - `PATH`: `VALUE`    VALUE (PATH)    beside it
+    hugepages-64kB: [always] inherit madvise never             a folder of a size, which no other file has
     THP: always madvise [never]                                words for the file, where only the values can be meant
     {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, in base64 too (Ansible's slurp)
     db1 | CHANGED | rc=0 >>    ok: [db1] => {                  Ansible: the host of what comes below
@@ -56,13 +57,17 @@ _BESIDE = re.compile(
     rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_VALUE}){_QUOTE},?(?: ?\|)?\s*$"
 )
+_OF_SIZE = re.compile(
+    rf"\s{{0,8}}{_QUOTE}(?:\./)?(?P<size>hugepages-\d{{1,7}}kB)(?:/(?P<file>(?:shmem_)?enabled))?{_QUOTE}\s{{0,40}}"
+    rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}{_QUOTE}(?P<value>{_BRACKETED}){_QUOTE}\s*$"
+)
 _BEHIND = re.compile(rf"\s{{0,8}}(?P<value>{_VALUE}) {{1,4}}\((?P<path>{_PATH})\)\s*$")
 _SUBJECT = (
     r"(?:(?:thp|transparent[ _-]?huge[ _-]?pages?(?: \(thp\))?)"
     r"(?:[ _/.-]{1,3}(?P<knob>enabled|defrag|shmem_enabled|khugepaged/defrag))?|(?P<alone>defrag))"
     r"(?: (?:settings?|status|state|mode|is))?"
 )
-_SETTING_HINT = re.compile(r"thp|transparent|defrag", re.IGNORECASE)
+_SETTING_HINT = re.compile(r"thp|transparent|defrag|hugepages-\d", re.IGNORECASE)
 _LABEL = re.compile(
     rf"\s{{0,8}}(?:[-*+|#] ?|\d{{1,3}}[.)] ){{0,3}}{_QUOTE}{_SUBJECT}{_QUOTE}\s{{0,40}}[:=|,-]?{_QUOTE}\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_BRACKETED})?{_QUOTE}(?: ?\|)?\s*$",
@@ -238,6 +243,9 @@ def name_in(texts: Sequence[str]) -> Name | None:
     if found := _BEHIND.match(text) or _BESIDE.match(text):
         value = found["value"].rstrip("`'\", |") if found["value"][:1] in "Br" else found["value"]
         return Name(found["path"].lstrip("/"), 1, value)
+    if found := _OF_SIZE.match(text):
+        path = f"sys/kernel/mm/transparent_hugepage/{found['size']}/{found['file'] or 'enabled'}"
+        return Name(path, 1, found["value"])
     if label := _LABEL.match(text):
         knob = (label["knob"] or label["alone"] or "enabled").lower()
         if label["value"]:

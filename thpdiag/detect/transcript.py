@@ -63,7 +63,9 @@ COMMANDS = (
     "sudo|su|cat|echo|grep|egrep|zgrep|awk|sed|head|tail|less|more|ls|uname|uptime|date|time|for|while|watch|perf|"
     "vmstat|collectl|sar|sadf|mpstat|iostat|pidstat|ps|top|free|slabtop|numactl|numastat|sysctl|tuned-adm|dmesg|"
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
-    "service|cd|which|getconf|strace|pstack|pmap|thpmaps|gdb|hostname|hostnamectl|export|bt|foreach|kmem"
+    "service|cd|which|getconf|strace|pstack|pmap|thpmaps|gdb|hostname|hostnamectl|export|bt|foreach|kmem|"
+    "bpftrace|trace-cmd|[a-z]{4,14}-bpfcc|turbostat|cpupower|sysbench|atop|dstat|nmon|pmrep|jcmd|jstat|jstack|jinfo|"
+    "docker|podman|kubectl|oc|crictl|mysql|psql|mongo|mongosh|swapon|zcat|sosreport|supportconfig"
 )
 # headers of perf, strace -c and sadf -d, and files that are called like commands, not typed by anybody
 _NOT_TYPED = (

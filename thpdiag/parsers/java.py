@@ -43,7 +43,10 @@ Pauses of a Java virtual machine (HotSpot): how long its garbage collector stopp
 
 Units: seconds with two decimals, each of the collector's threads counted in user and sys. They are summed up from the
 first line on, so that a change is what the pauses in between took. Lines without a date, whose seconds count from the
-start of the virtual machine, have no time.
+start of the virtual machine, have no time. A log of -Xlog:gc has the pauses alone, in milliseconds; what CPU time they
+took is not known then.
+
+    [2026-11-20T10:00:05.523+0000][4.412s][info][gc] GC(0) Pause Young (Normal) 512M->120M(8192M) 1350.211ms
 Varies: the decorations before a line (-Xlog:gc*:file=...:DECORATIONS); JDK 8 and older write all of a pause in a line,
 its times at the end, without a date unless -XX:+PrintGCDateStamps was given. Source: OpenJDK gcTraceTime.cpp of
 17 and 25, gcTraceTime.cpp of 8 (TraceCPUTime); recorded with 17.
@@ -69,7 +72,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
-from itertools import chain
+from itertools import accumulate, chain
 from tempfile import NamedTemporaryFile
 
 from thpdiag.model import Citation, Fact, Moment, ProblemKind, Record, Sample
@@ -234,6 +237,7 @@ _GC_DATE = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.,]\d{3}(?:[+-]\d{4}|Z)?"
 _GC_SECONDS = r"(\d{1,9}\.\d\d)"
 _GC_TAGS = r"(?:\[[^\[\]]{1,40}\]){0,8}\[gc(?:,[a-z]{2,20}){0,4} {0,20}\]"
 GC_TIMES = re.compile(rf"{_GC_TAGS} GC\(\d{{1,9}}\) User={_GC_SECONDS}s Sys={_GC_SECONDS}s Real={_GC_SECONDS}s")
+GC_PAUSE = re.compile(rf"{_GC_TAGS} GC\(\d{{1,9}}\) Pause \w.{{0,200}} (?P<ms>\d{{1,9}}\.\d{{3}})ms\s*$")
 GC_LINE = re.compile(_GC_TAGS)
 OLD_TIMES = re.compile(rf"\[Times: user={_GC_SECONDS} sys={_GC_SECONDS}, real={_GC_SECONDS} secs\]")
 OLD_LINE = re.compile(rf"(?:{_GC_DATE}: )?(?:\d{{1,9}}\.\d{{3}}: )?\[(?:Full )?GC\b")
@@ -256,6 +260,7 @@ def _gc_moment(text: str) -> Moment | None:
 def read_gc_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """A Sample of the host for each pause: all pauses of the text up to it."""
     totals, time = [0.0] * len(GC_METRICS), None
+    pauses: list[tuple[float, Citation, Moment | None]] = []  # of a log without CPU times
     for line, text in lines:
         found = GC_TIMES.match(text) or OLD_TIMES.search(text)
         if found is None and text.strip() and not _is_gc_line(text):
@@ -263,15 +268,20 @@ def read_gc_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Reco
         time = _gc_moment(text) or time
         if found:
             totals = [round(total + float(spent), 2) for total, spent in zip(totals, found.groups(), strict=True)]
-            yield Sample(
-                "system", dict(zip(GC_METRICS, totals, strict=True)), source.cite(line, text), "gc_log", (), time
-            )
+            values = dict(zip(GC_METRICS, totals, strict=True))
+            yield Sample("system", values, source.cite(line, text), "gc_log", (), time)
+        elif not any(totals) and (pause := GC_PAUSE.match(text)):
+            pauses.append((float(pause["ms"]) / 1000, source.cite(line, text), time))
+    if pauses and not any(totals):
+        for (_, cite, at), total in zip(pauses, accumulate(seconds for seconds, _, _ in pauses), strict=True):
+            yield Sample("system", {GC_METRICS[-1]: round(total, 6)}, cite, "gc_log", (), at)
+        odd.note(pauses[0][1].line or 0, pauses[0][1].text, "pauses without their CPU times: log with -Xlog:gc*")
 
 
 _is_gc_line = any_of(GC_LINE, OLD_LINE, OLD_REST, blank=True)
 GC_LOG = Parser(
     "gc_log", "log of garbage collections (Java)", read_gc_log, continues=_is_gc_line,
-    opens=re.compile(f"{GC_TIMES.pattern}|{OLD_LINE.pattern}"),
+    opens=re.compile(f"{GC_TIMES.pattern}|{re.sub('[?]P<ms>', '?:', GC_PAUSE.pattern)}|{OLD_LINE.pattern}"),
 )  # fmt: skip
 
 

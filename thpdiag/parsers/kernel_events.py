@@ -1,4 +1,5 @@
-"""How long compaction, direct reclaim and collapses take: events of the kernel, compactsnoop, drsnoop, bpftrace.
+"""How long compaction, direct reclaim and collapses take: events and functions of the kernel, compactsnoop, drsnoop,
+bpftrace.
 
 Events of the kernel in text: `trace-cmd report`, ftrace's own file (/sys/kernel/tracing/trace), `perf trace -e`.
 
@@ -14,6 +15,20 @@ What is made of the events: `_kernel_events`. Sources: kernel/trace/trace_output
 lib/traceevent/event-parse.c, tracecmd/trace-read.c; tools/perf/builtin-trace.c; recorded with trace-cmd 3.1.6, kernel
 6.18 and perf 6.1.
 
+The function_graph tracer: functions with their durations, here the outermost of those that compact, reclaim, collapse.
+
+     0)               |  try_to_compact_pages() {
+     0) * 13822.1 us  |    compact_zone_order();
+     0) * 13825.3 us  |  }
+     ------------------------------------------
+     0)  java-991     =>   mysqld-2044
+     ------------------------------------------
+
+Units: microseconds, behind a mark of their size. A column of the time (seconds) stands before the CPU with
+funcgraph-abstime, one of the task behind it with funcgraph-proc; else the task is known from the last switch on that
+CPU. Behind the closing brace a comment may name the function (funcgraph-tail). Reconstructed from
+kernel/trace/trace_functions_graph.c, 4.18 to 6.18.
+
 compactsnoop and drsnoop of bcc: each run of compaction, each direct reclaim, with its latency.
 
     TIME(s)        COMM           PID    NODE ZONE         ORDER MODE      LAT(ms)           STATUS
@@ -27,18 +42,20 @@ Units: milliseconds; TIME counts seconds from the first row and is there with -T
 -U the user, with -v free memory. A name has 14 characters and may have blanks.
 Source: bcc tools/compactsnoop.py, tools/drsnoop.py (0.26, with their examples).
 
-Maps that bpftrace prints at its end: histograms and sums, of which the names say what they measure.
+Maps that bpftrace prints at its end: histograms, sums and counts.
 
     @compact_us[store, 9]:
     [256, 512)            17 |                                                    |
     [512, 1K)           1258 |@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@|
 
     @total_us[store]: count 1529, average 916, total 1401668
+    @[java, 991]: 4021
 
-Units: as the script says; a word of the name tells (ns, nsec, nsecs, the same of us and ms: `@nsecs_compact`), else it
-is not used. What is measured is taken from the name of the map or from the probes of the command above it: compaction,
-direct reclaim, a collapse. K, M, G are powers of 1024. Keys are what the script made them; the first word is taken for
-the task's name.
+Units: of a time that the program computes (`(nsecs - @start[tid]) / 1000`) as it says, else as a word of the map's
+name tells (ns, nsec, nsecs, the same of us and ms: `@nsecs_compact`), else it is not used. What is measured is taken
+from the name of the map or from the probes of the command above it: compaction, direct reclaim, a collapse. K, M, G are
+powers of 1024. Keys are what the script made them; the first word is taken for the task's name. Sums and counts are
+rates where the command says how long it ran (`interval:s:10 { exit(); }`, `timeout 10`, `-c 'sleep 10'`), else nothing.
 hist() has buckets of powers of two, lhist() of equal size with `(..., 0)` and `[100, ...)` at the ends.
 Source: bpftrace src/output.cpp (0.17); recorded with 0.17.
 """
@@ -51,15 +68,17 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from thpdiag.bundle.member import LineDamage
-from thpdiag.model import Clock, Fact, Record
+from thpdiag.model import Clock, Fact, Record, Sample
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._kernel_events import (
     BACKGROUND,
     COLLAPSE,
     COMPACTION,
+    COUNTERS,
     EVENTS,
     KERNEL_THREAD,
     RECLAIM,
+    REQUEST,
     UNKNOWN,
     Durations,
     KernelEvent,
@@ -198,6 +217,81 @@ KERNEL_EVENTS_BULK = BulkParser(
 )
 
 
+FUNCTIONS = "function_graph"
+_KIND_OF_FUNCTION = {
+    **dict.fromkeys(("__alloc_pages_direct_compact", "try_to_compact_pages", "compact_zone_order", "compact_zone",
+                     "kcompactd_do_work", "compact_node", "compact_nodes", "compact_store"), COMPACTION),
+    **dict.fromkeys(("__alloc_pages_direct_reclaim", "__perform_reclaim", "try_to_free_pages"), RECLAIM),
+    "collapse_huge_page": COLLAPSE,
+}  # fmt: skip
+GRAPH_HEAD = re.compile(r"# tracer: function_graph\s*$")
+GRAPH_ROW = re.compile(
+    r"\s{0,4}(?:(?P<time>\d{1,10}\.\d{6}) \|\s)?\s{0,4}(?P<cpu>\d{1,4})\)\s"
+    r"(?:\s{0,12}(?P<task>\S.{0,20}-\d{1,10})\s+\|\s)?"
+    r"\s?[ +!#*@$]?\s?(?:\s{0,12}(?P<us>\d{1,12}(?:\.\d{1,3})?) us)?\s+\|\s\s(?P<indent>\s{0,400})"
+    r"(?:(?P<function>[\w.]{1,120})(?: \[\w{1,60}\])?\(.{0,200}?\)(?P<opens>;| \{)|(?P<closes>\}).{0,160}|/\*.{0,400})"
+    r"\s*$"
+)
+GRAPH_SWITCH = re.compile(r"\s{0,4}(?P<cpu>\d{1,4})\)\s+\S.{0,20}-\d{1,10}\s+=>\s+(?P<task>\S.{0,20}-\d{1,10})\s*$")
+
+
+@dataclass(slots=True)
+class _OpenFunction:
+    """The outermost function of interest that runs on a CPU."""
+
+    kind: str
+    indent: int
+
+
+@with_errors(FUNCTIONS)
+def read_function_graph(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """The spread of the durations; with times the seconds so far too."""
+    durations = Durations(source, FUNCTIONS)
+    running: dict[str, _OpenFunction] = {}
+    tasks: dict[str, str] = {}
+    for number, text in lines:
+        if switch := GRAPH_SWITCH.match(text):
+            tasks[switch["cpu"]] = switch["task"]
+            running.pop(switch["cpu"], None)  # of the task that left, which goes on elsewhere
+        elif row := GRAPH_ROW.match(text):
+            if row["time"]:
+                durations.see(float(row["time"]))
+            kind = _take_function(row, running)
+            if kind and row["us"]:
+                comm, _, pid = (row["task"] or tasks.get(row["cpu"], "all tasks-?")).rpartition("-")
+                event = KernelEvent(float(row["time"] or 0.0), comm_of(comm), pid, kind, "", number, text)
+                durations.done(kind, event, float(row["us"]) * 1e-6, None)
+        elif text.strip() and text[0] != "#" and not LOSS.match(text) and set(text.strip()) != {"-"}:
+            errors.note(number, text, "not a line of the function_graph tracer")
+    yield from durations.records()
+
+
+def _take_function(row: re.Match[str], running: dict[str, _OpenFunction]) -> str | None:
+    """The kind of the outermost function of interest that ends with a row."""
+    cpu, indent = row["cpu"], len(row["indent"])
+    begun, kind = running.get(cpu), _KIND_OF_FUNCTION.get(row["function"] or "")
+    if begun and indent <= begun.indent:
+        del running[cpu]
+        if row["closes"] and indent == begun.indent:
+            return begun.kind
+        begun = None
+    if kind is None or begun:
+        return None
+    if row["opens"] == ";":
+        return kind
+    running[cpu] = _OpenFunction(kind, indent)
+    return None
+
+
+FUNCTION_GRAPH = Parser(
+    FUNCTIONS, "functions of the kernel (function_graph tracer)", read_function_graph,
+    opens=re.compile(rf"{GRAPH_HEAD.pattern}|.{{0,40}}\d\)\s.{{0,60}} us\s+\|\s\s\s{{0,400}}[\w}}]"),
+    continues=any_of(GRAPH_ROW, GRAPH_SWITCH, LOSS, re.compile(r"#|\s{0,4}-{20}"), blank=True),
+    confirm=lambda ahead: GRAPH_HEAD.match(ahead[0]) or sum(bool(GRAPH_ROW.match(text)) for text in ahead[:4]) > 2,
+    priority=2,  # of the comments at the top both tracers have the first
+)  # fmt: skip
+
+
 _SNOOP_TIME = r"(?:(?P<time>\d{1,9}\.\d{9})\s+)?"
 _SNOOP_WHO = r"(?P<comm>\S.{0,15}?)\s{1,16}(?P<pid>\d{1,10})\s"
 COMPACT_HEADER = re.compile(r"(?:TIME\(s\)\s+)?COMM\s+PID\s+NODE\s+ZONE\s+ORDER\s+MODE\s.*LAT\(ms\)\s+STATUS\s*$")
@@ -253,7 +347,10 @@ HISTOGRAMS = "bpftrace_histograms"
 BPFTRACE_MAP = re.compile(r"@(?P<map>\w{0,60})(?:\[(?P<keys>[^\]]{0,120})\])?:\s*(?P<rest>.*)$")
 _EDGE = r"(?:-?\d{1,18}[KMGTPE]?|\.\.\.)"
 BUCKET = re.compile(rf"[\[(](?P<low>{_EDGE})(?:, (?P<high>{_EDGE}))?[\])]\s+(?P<count>\d{{1,18}}) \|[@ ]{{0,60}}\|\s*$")
-ATTACHING = re.compile(r"Attaching \d{1,5} probes?\.\.\.$|(?:ERROR|WARNING|stdin:\d|Lost \d)")
+VALUE = re.compile(
+    r"(?:count (?P<count>\d{1,18}), average -?\d{1,18}, total (?P<total>\d{1,18})|(?P<value>\d{1,18}))\s*$"
+)
+ATTACHING = re.compile(r"Attaching \d{1,5} probes?\.\.\.$|(?:ERROR|WARNING|stdin:\d|Lost \d)|\^C$")
 _UNITS = {
     f"{prefix}{word}": size for prefix, size in (("n", 1e-9), ("u", 1e-6), ("m", 1e-3)) for word in ("s", "sec", "secs")
 }
@@ -261,17 +358,31 @@ _KINDS = (
     (COLLAPSE, re.compile("collapse")), (RECLAIM, re.compile("reclaim")), (COMPACTION, re.compile("compact")),
 )  # fmt: skip
 _POWERS = {letter: 1024**power for power, letter in enumerate("KMGTPE", 1)}
+# A clause of a program, and in its body `@us[comm] = sum((nsecs - @start[tid]) / 1000)`.
+_CLAUSE = re.compile(r"(?P<probes>\w{1,20}:[^{}]{1,400})\{(?P<body>[^{}]{0,2000})\}")
+_FILTER = re.compile(r"\s/(?!@\w{0,60}\[[^\]]{1,60}\]/)[^/]{1,200}/\s*$")  # but whether the beginning was seen
+_ASSIGNED = r"@{}(?:\[[^\]]{{0,120}}\])?\s*=\s*(?P<function>count|sum|stats|hist|lhist)\(\s*(?P<of>[^;]{{0,200}})"
+_ELAPSED = re.compile(r"\(?nsecs\s*-\s*@\w{0,60}(?:\[[^\]]{0,60}\])?\s*\)?(?:\s*/\s*(?P<by>1e\d|\d{1,10}))?")
+_INTERVAL = re.compile(r"\binterval:(?P<unit>s|ms):(?P<count>\d{1,6})\s*\{[^{}]{0,200}\bexit\(")
+_RUN_LENGTH = re.compile(
+    r"\btimeout (?:-\S{1,20} )*(\d{1,6})s? (?:\S{1,40} )?(?:\S{0,60}/)?bpftrace|-c\s*['\"]?sleep (\d{1,6})\b"
+)
+_OF_TASKS = re.compile(
+    r"\b(?:__alloc_pages_direct_(?:compact|reclaim)|try_to_compact_pages|mm_vmscan_direct_reclaim_\w+)\b"
+)
 
 
 @dataclass(slots=True)
-class _Histogram:
-    """Buckets (low, high, count) of one key of a map; an open end has the other end's value."""
+class _Map:
+    """One key of a map: its buckets (low, high, count; an open end has the other end's value), or its number."""
 
     line: int
     text: str
     map: str
     keys: str
     buckets: list[tuple[float, float, int]] = field(default_factory=list)
+    count: int | None = None
+    total: int | None = None
 
     def at(self, share: float) -> tuple[float, float]:
         """The bucket that so many of all lie in or below."""
@@ -283,27 +394,88 @@ class _Histogram:
                 return low, high
         return filled[-1][:2]
 
+    @classmethod
+    def begin(cls, number: int, start: re.Match[str]) -> _Map | None:
+        """Of a line that begins one; None if its value is no number."""
+        value = VALUE.match(start["rest"])
+        if start["rest"] and not value:
+            return None
+        found = cls(number, start.string, start["map"], start["keys"] or "")
+        if value:
+            found.count = int(value["count"] or value["value"])
+            found.total = int(value["total"] or value["value"])
+        return found
+
+    def add(self, bucket: re.Match[str]) -> None:
+        """A line of the histogram."""
+        low, high = _bucket_edge(bucket["low"]), _bucket_edge(bucket["high"] or bucket["low"])
+        low, high = (high if low is None else low), (low if high is None else high)
+        if low is not None and high is not None:
+            self.buckets.append((low, high, int(bucket["count"])))
+
+    @property
+    def comm(self) -> str:
+        return comm_of(self.keys.partition(",")[0])
+
+
+class _Program:
+    """What the command says of its maps."""
+
+    def __init__(self, command: str) -> None:
+        self.command = command
+        self._clauses = [(found["probes"], found["body"]) for found in _CLAUSE.finditer(command)]
+
+    def seconds(self) -> float | None:
+        """How long it ran."""
+        if found := _INTERVAL.search(self.command):
+            return int(found["count"]) * (1.0 if found["unit"] == "s" else 1e-3)
+        found = _RUN_LENGTH.search(self.command)
+        return float(found[1] or found[2]) if found else None
+
+    def clause(self, name: str) -> tuple[str, str, str]:
+        """The probes that a map is filled by, the function, and of what."""
+        pattern = re.compile(_ASSIGNED.format(re.escape(name)))
+        for probes, body in self._clauses:
+            if found := pattern.search(body):
+                return probes, found["function"], found["of"]
+        return "", "", ""
+
+    def unit(self, name: str) -> float | None:
+        """Seconds that a value of the map is, by what is computed, else by the map's name."""
+        found = _ELAPSED.match(self.clause(name)[2])
+        by_name = {_UNITS[word] for word in name.lower().split("_") if word in _UNITS}
+        if found:
+            return round(1e-9 * float(found["by"] or 1), 12)
+        return by_name.pop() if len(by_name) == 1 else None
+
+    def kind(self, name: str) -> str | None:
+        said = f"{name} {self.clause(name)[0] or self.command}"
+        return next((kind for kind, words in _KINDS if words.search(said)), None)
+
 
 @with_errors(HISTOGRAMS)
-def read_histograms(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """The spread of what a histogram is of."""
-    current: _Histogram | None = None
-    found: list[_Histogram] = []
+def read_maps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """The spread of what a histogram is of; seconds and events per second."""
+    current: _Map | None = None
+    by_map: dict[str, list[_Map]] = {}
     for number, text in lines:
         if start := BPFTRACE_MAP.match(text):
-            current = None
-            if not start["rest"]:
-                current = _Histogram(number, text, start["map"], start["keys"] or "")
-                found.append(current)
+            current = _Map.begin(number, start)
+            if current:
+                by_map.setdefault(current.map, []).append(current)
         elif (bucket := BUCKET.match(text)) and current is not None:
-            low, high = _bucket_edge(bucket["low"]), _bucket_edge(bucket["high"] or bucket["low"])
-            low, high = (high if low is None else low), (low if high is None else high)
-            if low is not None and high is not None:
-                current.buckets.append((low, high, int(bucket["count"])))
+            current.add(bucket)
         elif text.strip() and not ATTACHING.match(text):
             errors.note(number, text, "a line that bpftrace does not print for a map")
-    for histogram in found:
-        yield from _spread(histogram, source)
+    program, known = _Program(source.command), set[str]()
+    for maps in by_map.values():
+        for one in maps:
+            yield from _spread(one, program, source)
+        for metric, (value, largest) in _rates(maps, program, source, errors).items():
+            if metric not in known:  # two maps may count the same
+                known.add(metric)
+                cite = source.cite(largest.line, largest.text)
+                yield Sample("system", {metric: value}, cite, HISTOGRAMS, (), source.time)
 
 
 def _bucket_edge(text: str) -> float | None:
@@ -312,15 +484,12 @@ def _bucket_edge(text: str) -> float | None:
     return float(text[:-1]) * _POWERS[text[-1]] if text[-1] in _POWERS else float(text)
 
 
-def _spread(histogram: _Histogram, source: Source) -> Iterator[Record]:
-    units = {_UNITS[word] for word in histogram.map.lower().split("_") if word in _UNITS}
-    said = f"{histogram.map} {source.command}"
-    kind = next((kind for kind, words in _KINDS if words.search(said)), None)
+def _spread(histogram: _Map, program: _Program, source: Source) -> Iterator[Record]:
+    size, kind = program.unit(histogram.map), program.kind(histogram.map)
     count = sum(count for _, _, count in histogram.buckets)
-    if len(units) != 1 or kind is None or not count:
+    if size is None or kind is None or not count:
         return
-    (size,) = units
-    comm = comm_of(histogram.keys.partition(",")[0]) or "all tasks"
+    comm = histogram.comm or "all tasks"
     purpose = BACKGROUND if KERNEL_THREAD.match(comm) else UNKNOWN
     labels = (("comm", comm), ("purpose", purpose), ("times", str(count)))
     parts = ((0.5, "median"), (0.99, "99 % within"), (1.0, "longest"))
@@ -335,8 +504,44 @@ def _spread(histogram: _Histogram, source: Source) -> Iterator[Record]:
         yield Fact("compaction.longest", histogram.at(1.0)[0] * size, cite, labels)
 
 
+def _rates(maps: list[_Map], program: _Program, source: Source, errors: ParseErrors) -> dict[str, tuple[float, _Map]]:
+    """Of the keys of one map: the sum of their seconds by purpose, or the events, per second; the largest of them."""
+    first = maps[0]
+    probes, function, _ = program.clause(first.map)
+    size, kind = program.unit(first.map), program.kind(first.map)
+    counter = next((own for event, own in COUNTERS.items() if re.search(rf"\b{event}\b", probes)), None)
+    is_time = size is not None and first.total is not None and function in ("sum", "stats", "")
+    is_count = counter is not None and function != "sum"
+    if kind is None or not (is_time or is_count):
+        if kind and not any(one.buckets for one in maps):
+            text = f"a count or sum that nothing is known of: count {REQUEST}, or add up nsecs of compaction by comm"
+            errors.note(first.line, first.text, text)
+        return {}
+    seconds, largest = program.seconds(), max(maps, key=lambda one: one.total or one.count or 0)
+    text = ""
+    if not seconds or len({one.keys for one in maps}) < len(maps):
+        text = "what a map adds up is used where the command says how long it ran: add interval:s:30 { exit(); }"
+    elif _FILTER.search(probes):
+        text = "a count or sum of a part of the host: not used, count without a filter"
+    elif is_time and not is_count and not all(one.comm or _OF_TASKS.search(probes) for one in maps):
+        text = "times of programs and of kcompactd in one: add [comm] to the map"
+    if text or not seconds:
+        errors.note(first.line, first.text, text)
+        return {}
+    if is_count:
+        counts = (one.count if one.count is not None else sum(count for _, _, count in one.buckets) for one in maps)
+        return {f"{counter}:rate": (sum(counts) / seconds, largest)}
+    sums: dict[str, float] = {}
+    for one in maps:
+        purpose = BACKGROUND if KERNEL_THREAD.match(one.comm) else UNKNOWN
+        metric = f"node_{kind}_seconds_total.{purpose}:rate"
+        sums[metric] = sums.get(metric, 0.0) + (one.total or 0) * (size or 0.0) / seconds
+    return {metric: (value, largest) for metric, value in sums.items()}
+
+
 BPFTRACE_HISTOGRAMS = Parser(
-    HISTOGRAMS, "histograms of bpftrace", read_histograms, opens=re.compile(r"@\w{0,60}(?:\[[^\]]{0,120}\])?:\s*$"),
+    HISTOGRAMS, "histograms, sums and counts of bpftrace", read_maps,
+    opens=re.compile(r"@\w{0,60}(?:\[[^\]]{0,120}\])?:\s*(?:$|\d{1,18}\s*$|count \d{1,18}, average )"),
     continues=any_of(BPFTRACE_MAP, BUCKET, ATTACHING, blank=True),
-    confirm=lambda ahead: any(BUCKET.match(text) for text in ahead[1:2]),
+    confirm=lambda ahead: VALUE.search(ahead[0]) or any(BUCKET.match(text) for text in ahead[1:2]),
 )  # fmt: skip

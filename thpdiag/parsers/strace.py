@@ -1,4 +1,4 @@
-r"""strace: -c, the summary of system calls, and traces of them with their times (-T).
+r"""System calls: strace -c, traces of strace with times (-T), perf trace -s.
 
     % time     seconds  usecs/call     calls    errors syscall
     ------ ----------- ----------- --------- --------- ----------------
@@ -8,11 +8,20 @@ r"""strace: -c, the summary of system calls, and traces of them with their times
     27700      0.000031 madvise(0x7f9a8ca00000, 8388608, MADV_DONTNEED) = 0 <0.000654>
     27700      0.000049 prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0) = 0 <0.000008>
 
-Units: seconds; of -c CPU time in the kernel, with -w and -T wall time, waits included. Page faults, and the compaction
-in them, are no system calls: what strace shows of memory is how a program maps it and gives it back. A trace of chosen
-calls (-e) tells no share. PR_SET_THP_DISABLE that succeeds: the process has no huge pages (THP_enabled of
-/proc/PID/status). Varies: pids (`27700 ` in files, `[pid 27700] ` on terminals), times by -r, -t, -tt, -ttt; -U.
-Source: strace count.c, syscall.c, 4.5 to 6.1.
+     java (991), 2385 events, 52.8%
+
+       syscall            calls  errors  total       min       avg       max       stddev
+                                         (msec)    (msec)    (msec)    (msec)        (%)
+       --------------- --------  ------ -------- --------- --------- ---------     ------
+       madvise              417      0  2370.479     0.018     5.690    97.115     27.12%
+
+Units: seconds, of perf trace milliseconds of wall time; of -c CPU time in the kernel, with -w and -T wall time, waits
+included. Page faults, and the compaction in them, are no system calls: what is seen of memory is how a program maps it
+and gives it back. A trace of chosen calls (-e) tells no share; without the command a few kinds may be a choice.
+PR_SET_THP_DISABLE that succeeds: the process has no huge pages (THP_enabled of /proc/PID/status). Varies: pids
+(`27700 ` in files, `[pid 27700] ` on terminals), times by -r, -t, -tt, -ttt; -U.
+perf trace before 5.10 has no column of errors.
+Source: strace count.c, syscall.c, 4.5 to 6.1; tools/perf/builtin-trace.c (trace__fprintf_thread_summary), 6.1.
 """
 
 from __future__ import annotations
@@ -30,6 +39,15 @@ READER = "strace"
 HEAD = re.compile(r"% time\s+seconds\s+usecs/call\s+calls\s+errors\s+syscall\s*$")
 RULE = re.compile(r"------ -{9,}(?: -+){3,4}\s*$")
 ROW = re.compile(r"\s{0,3}\d{1,3}\.\d\d\s+(\d{1,9}\.\d{6})\s+\d{1,12}\s+\d{1,15}(?:\s+\d{1,15})?\s+(\w{2,40})\s*$")
+PERF_HEAD = re.compile(r"\s{0,4}Summary of events:\s*$")
+PERF_REST = re.compile(
+    r"\s{0,4}(?:\S.{0,40} \(-?\d{1,10}\), \d{1,15} events, |syscall\s+calls\s|-{15} -{8})"
+    r"|\s*\(msec\)"
+)
+HEADS = re.compile(rf"{HEAD.pattern}|{PERF_HEAD.pattern}")
+PERF_ROW = re.compile(
+    r"\s{1,4}(\w{2,40})\s+\d{1,15}(?:\s+\d{1,15})?\s+(\d{1,12}\.\d{3})(?:\s+\d{1,12}\.\d{3}){3}\s+\d{1,9}\.\d\d%\s*$"
+)
 _FRONT = (
     r"(?:\[pid\s{1,10}(?P<pid>\d{1,10})\] {1,8}|(?P<of>\d{1,10}) {1,8})?"
     r"(?:\d\d:\d\d:\d\d(?:\.\d{6})? | {0,8}\d{1,10}\.\d{6} )?"
@@ -50,7 +68,8 @@ OTHERS = re.compile(
 OPENS = re.compile(rf"{_FRONT}(?P<name>{_NAMES})\(.{{0,4000}}?{_END}")
 THP_DISABLE = re.compile(r"prctl\(PR_SET_THP_DISABLE, (0x)?(?P<on>\d), .{0,60}\)\s+= 0\b")
 OF_MEMORY = frozenset({"mmap", "mmap2", "munmap", "mremap", "madvise", "process_madvise", "brk", "mprotect"})
-CHOICE = re.compile(r"strace\s.*?(?:-\w*e\s|--trace)")
+CHOICE = re.compile(r"(?:strace|perf trace)\s.*?(?:-\w*e\s|--trace|--expr|--event)")
+COMMAND = re.compile(r"\bstrace\s|\bperf trace\s")
 MIN_SECONDS = 0.1  # of system calls
 MIN_OTHERS = 3  # other kinds of calls: with fewer it may be a choice
 MAX_NAMES = 1000
@@ -62,6 +81,17 @@ class _Times:
 
     seconds: dict[str, float] = field(default_factory=dict)
     first: Citation | None = None
+    untimed: Citation | None = None  # the first call without its time
+
+    def take(self, call: re.Match[str], cite: Citation, source: Source) -> Iterator[Fact]:
+        """A line of a trace: its time, and whether it switches huge pages off for its process."""
+        if call["took"]:
+            self.add(call["name"] or call["resumed"], float(call["took"]), cite)
+        else:
+            self.untimed = self.untimed or cite
+        if off := THP_DISABLE.search(call.string):
+            who = process_entity(call["pid"] or call["of"] or "?")
+            yield Fact("process.thp_enabled", int(off["on"] == "0"), cite, who, source.time)
 
     def add(self, name: str, seconds: float, cite: Citation) -> None:
         self.first = self.first or cite
@@ -74,7 +104,8 @@ class _Times:
         total = sum(self.seconds.values())
         if self.first is None:
             return
-        if len(self.seconds) - len(of_memory) < MIN_OTHERS or CHOICE.search(source.command):
+        may_be_choice = len(self.seconds) - len(of_memory) < MIN_OTHERS and not COMMAND.search(source.command)
+        if may_be_choice or CHOICE.search(source.command):
             odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which have no shares")
         elif total >= MIN_SECONDS and of_memory:
             most = max(of_memory, key=lambda name: of_memory[name])
@@ -89,34 +120,30 @@ class _Times:
 def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Facts syscall.memory_ratio and process.thp_enabled."""
     times = _Times()
-    untimed: tuple[int, str] | None = None
     for number, text in lines:
         if row := ROW.match(text):
             if row[2] != "total":
                 times.add(row[2], float(row[1]), source.cite(number, text))
-            continue
-        if HEAD.match(text):
+        elif row := PERF_ROW.match(text):
+            times.add(row[1], float(row[2]) / 1000, source.cite(number, text))
+        elif HEADS.match(text):
             yield from times.facts(source, odd)
             times = _Times()
         elif call := CALL.match(text):
-            if call["took"]:
-                times.add(call["name"] or call["resumed"], float(call["took"]), source.cite(number, text))
-            else:
-                untimed = untimed or (number, text)
-            if off := THP_DISABLE.search(text):
-                who = process_entity(call["pid"] or call["of"] or "?")
-                yield Fact("process.thp_enabled", int(off["on"] == "0"), source.cite(number, text), who, source.time)
+            yield from times.take(call, source.cite(number, text), source)
         elif text.strip() and not _fits(text):
             odd.note(number, text, "not a line of strace, or broken")
     yield from times.facts(source, odd)
-    if untimed and not times.first:
-        odd.note(*untimed, "system calls without their times, and page faults are none: send a perf recording")
+    if times.untimed and not times.first:
+        text = "system calls without their times, and page faults are none: send a perf recording"
+        odd.note(times.untimed.line or 0, times.untimed.text, text)
 
 
-_fits = any_of(RULE, BEGUN, OTHERS)
+_fits = any_of(RULE, BEGUN, OTHERS, PERF_REST)
 
 PARSER = Parser(
-    READER, "strace", read, opens=re.compile(rf"{HEAD.pattern}|{re.sub(r'[?]P<[a-z]+>', '?:', OPENS.pattern)}"),
-    continues=any_of(HEAD, RULE, ROW, CALL, BEGUN, OTHERS),
-    confirm=lambda lines: HEAD.match(lines[0]) or sum(bool(CALL.match(line)) for line in lines[:4]) > 1,
+    READER, "system calls (strace, perf trace -s)", read,
+    opens=re.compile(rf"{HEADS.pattern}|{re.sub(r'[?]P<[a-z]+>', '?:', OPENS.pattern)}"),
+    continues=any_of(HEADS, RULE, ROW, CALL, BEGUN, OTHERS, PERF_ROW, PERF_REST, blank=True),
+    confirm=lambda lines: HEADS.match(lines[0]) or sum(bool(CALL.match(line)) for line in lines[:4]) > 1,
 )  # fmt: skip

@@ -31,6 +31,18 @@ hugepages of a size are those that were reserved (hugetlbfs); of two sizes /proc
 neither is taken. A condition (MemoryPressure) is the kubelet's own judgment, by thresholds that stand elsewhere.
 Varies: blanks before the rows. Source: kubectl pkg/describe/describe.go (describeNode), 1.10 to 1.31.
 
+kubectl describe pod, kubectl get events: containers that the kernel ended at their limit of memory.
+
+    Containers:
+      app:
+        Last State:     Terminated
+          Reason:       OOMKilled
+    LAST SEEN   TYPE      REASON       OBJECT          MESSAGE
+    12m         Warning   OOMKilling   node/worker-3   Memory cgroup out of memory: Killed process 12345 (java) ...
+
+Ages are no dates, and a pod does not tell its host. SystemOOM is of the whole node. Reconstructed from kubectl
+pkg/describe/describe.go (describeContainers), pkg/printers events, node-problem-detector (OOMKilling), 1.20 to 1.31.
+
 esxtop -b: what the host of virtual machines, VMware ESXi, gives to each of them, as CSV.
 
     "(PDH-CSV 4.0) (UTC)(0)","\\esx1\Memory\Memory Overcommit (1 Minute Avg)","\\esx1\Group Cpu(4711:db1)\% Ready",...
@@ -62,7 +74,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from thpdiag.model import Fact, Record, Sample
+from thpdiag.model import Event, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, any_of, member_parser, printable, with_errors
 from thpdiag.parsers._units import parse_number, parse_quantity
@@ -153,6 +165,44 @@ KUBECTL_NODE = Parser(
     KUBECTL_NODE_NAME, "kubectl describe node", parse_kubectl_node, opens=_NODE_NAME,
     confirm=lambda ahead: len(ahead) > 2 and ahead[1].startswith("Roles:") and ahead[2].startswith("Labels:"),
     continues=any_of(_NODE_OTHER, blank=True),
+)  # fmt: skip
+
+
+KUBECTL_POD_NAME = "kubectl_pod"
+_OF_A_GROUP = {"constraint": "CONSTRAINT_MEMCG"}
+_POD_REASON = re.compile(r"\s{6,16}Reason:\s+(?P<reason>\w{1,40})\s*$")
+_POD_CONTAINER = re.compile(r"\s{2}(?P<name>[a-z0-9][a-z0-9.-]{0,62}):\s*$")
+_EVENT_ROW = re.compile(r"(?:\S{1,63}\s+)?\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+(?:Warning|Normal)\s")
+_KILLED_EVENT = re.compile(
+    r"(?:\S{1,63}\s+)?(?:\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?)\s+Warning\s+(?P<reason>OOMKilling|SystemOOM)\s+"
+    r"(?:\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+)?(?P<object>\S{1,200})\s+(?P<message>\S.{0,2000})$"
+)
+_KILLED_PROCESS = re.compile(r"(?:[Kk]illed process \d{1,10} \(|victim process: )(?P<comm>[^,)]{1,15})")
+
+
+def parse_kubectl_pod(source: Source, lines: Lines) -> Iterator[Record]:
+    """oom_kill of each container whose last end it was, and of each event that tells of one."""
+    container = ""
+    for number, text in lines:
+        fields: dict[str, str] = {}
+        if found := _POD_CONTAINER.match(text):
+            container = found["name"]
+        elif (found := _POD_REASON.match(text)) and found["reason"] == "OOMKilled":
+            fields = {"comm": container, **_OF_A_GROUP}
+        elif found := _KILLED_EVENT.match(text):
+            who = _KILLED_PROCESS.search(found["message"])
+            fields = {"comm": printable(who["comm"]) if who else ""}
+            if "cgroup" in found["message"]:
+                fields |= _OF_A_GROUP
+        if fields:
+            yield Event("oom_kill", source.cite(number, text), source.time, fields)
+
+
+KUBECTL_POD = Parser(
+    KUBECTL_POD_NAME, "kubectl describe pod, kubectl get events", parse_kubectl_pod,
+    opens=re.compile(rf"{_NODE_NAME.pattern}|(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON\s+OBJECT\s|Events:\s*$"),
+    confirm=lambda ahead: ahead[0][:5] != "Name:" or any(text.startswith("Namespace:") for text in ahead[1:3]),
+    continues=any_of(_NODE_OTHER, _EVENT_ROW, blank=True),
 )  # fmt: skip
 
 

@@ -205,9 +205,10 @@ PARSER = Parser(
     "perf_report", "perf report --stdio, or a copy of its screen", read, continues=continues, confirm=_confirm,
     lookahead=80,
     opens=re.compile(
-        rf"{_ROW_OPENS}|{_BARE_ROW.pattern}|{HEADER_OPENS}"
+        r"(?!(?:\s{0,40}\d{1,3}\.\d\d%){3,8}\s+0x[0-9a-f]{1,4}\s)"  # of perf c2c: accesses to a cache line
+        rf"(?:{_ROW_OPENS}|{_BARE_ROW.pattern}|{HEADER_OPENS}"
         r"|#\s(?:To display the perf\.data header|Total Lost Samples:|Samples:\s*\d|Events:\s*\d+[KMG]?\s)"
         r"|#\s(?:Overhead|Children)\b[^\w:]\s*\w"
-        r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b"
+        r"|Samples:\s*\d+[KMG]?\s+of event|(?:Overhead|Children)\s{2,}(?:Self|Command|Shared Object|Symbol)\b)"
     ),
 )  # fmt: skip

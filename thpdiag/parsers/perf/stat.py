@@ -14,12 +14,11 @@ r"""perf stat: counts of events of a command, a process or the host (text, -I, -
 
 The time of a command is work done (thpdiag.parsers.work). Of the host (-a) and of one process (-p) page faults
 per second are those of sar -B and pidstat -r; those of a command are nobody's. Tracepoints of the host are counters of
-/proc/vmstat: beside 14,864 compact_stall and 4,958 allocstall there were 14,515 mm_compaction_try_to_compact_pages and
-4,841 mm_vmscan_direct_reclaim_begin in a window that was 2 % shorter (6.18). mm_compaction_begin is of each zone, and
-of kcompactd too; mm_page_alloc_extfrag counts fallbacks that spoil no block as well. What was counted in how long is
-known from `seconds time elapsed` and from the times of -I. Units: counts, msec of task-clock; with -r means.
-`<not supported>` (virtual machines) and `<not counted>` are unknown, never 0. Walks of the page table for an address
-that no TLB has: dTLB-load-misses per instruction, and cycles of walks per cycle where such an event was counted.
+/proc/vmstat (COUNTERS of _kernel_events); mm_page_alloc_extfrag is none, as it counts fallbacks that spoil no block as
+well. What was counted in how long is known from `seconds time elapsed`, from the times of -I, or from `sleep N`, the
+usual job. Rows of sockets, nodes or cores (`N0 16 120012 page-faults`) are added up. Units: counts, msec of task-clock;
+with -r means. `<not supported>` (virtual machines) and `<not counted>` are unknown, never 0. Walks of the page table
+for an address that no TLB has: dTLB-load-misses per instruction, and cycles of walks per cycle where that was counted.
 Varies: `user` and `sys` from 4.20, JSON from 5.19; thousands by locale. Source: tools/perf/util/stat-display.c.
 
 perf mem report --stdio: loads that took long, by where in the TLBs their address was.
@@ -36,22 +35,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from thpdiag.model import Citation, Entity, Fact, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
+from thpdiag.parsers._kernel_events import COUNTERS, REQUEST
 from thpdiag.parsers._lines import ParseErrors, any_of, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY
 from thpdiag.parsers.work import PERF_STAT, read_work_figures
 
 READER = "perf_stat"
 NOT_COUNTED = r"<not (?:supported|counted)>"
+PART = r"[SN]\d{1,4}(?:-[A-Z]{1,2}\d{1,4}){0,3}"  # --per-socket, --per-node, --per-core, and its number of CPUs
 EVENT = r"[A-Za-z][\w./:=,-]{1,90}"
 TEXT = re.compile(
-    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})\s+)?(?P<count>\d[\d.,\u202f\xa0]{{0,30}}|{NOT_COUNTED})\s+"
+    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})\s+)?(?:(?P<part>{PART})\s+\d{{1,5}}\s+)?(?P<count>\d[\d.,\u202f\xa0]{{0,30}}|{NOT_COUNTED})\s+"
     rf"(?:(?P<unit>msec|ns|Joules|MiB|Bytes|%)\s+)?(?P<event>{EVENT}?),?(?:\s+(?:#|\().*|\s*)$"
 )
 CSV = re.compile(
-    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})(?P<sep>[,;\t]))?(?P<count>\d{{1,18}}(?:\.\d{{1,9}})?|{NOT_COUNTED})[,;\t]"
+    rf"\s*(?:(?P<at>\d{{1,9}}\.\d{{9}})(?P<sep>[,;\t]))?(?:(?P<part>{PART})[,;\t]\d{{1,5}}[,;\t])?(?P<count>\d{{1,18}}(?:\.\d{{1,9}})?|{NOT_COUNTED})[,;\t]"
     rf"(?P<unit>\w{{0,8}})[,;\t](?P<event>[A-Za-z][\w./:=-]{{1,90}})[,;\t]\d{{1,18}}[,;\t]\d{{1,3}}\.\d\d(?:[,;\t].*)?$"
 )
 JSON = re.compile(
@@ -63,6 +65,7 @@ FORMS = (CSV, JSON, TEXT)
 INTERVALS = re.compile(r"#\s+time\s+(?:counts|cpu\s+counts)\s+unit\s+events\s*$")
 STARTED = re.compile(r"# started on \w{3} \w{3} ")
 ELAPSED = re.compile(r"\s*(\d{1,9}[.,]\d{1,9})(?: \+- [\d.,]+)? seconds time elapsed")
+SLEEP = re.compile(r"\bperf stat .{0,2000}\ssleep (\d{1,6})\s*$")
 REST = re.compile(
     r"\s*[\d.,]{1,20} seconds (?:user|sys)\b|Some events weren't counted|\s*#\s|\s*\(?The counter|\s*echo \d|"
     r"\s*perf stat "
@@ -70,11 +73,11 @@ REST = re.compile(
 OF_PROCESS = re.compile(r"\s*Performance counter stats for process id '(\d{1,10})'")
 OF_NO_JOB = re.compile(r"\s*Performance counter stats for (?:process id|thread id|'system wide'|'CPU\(s\))")
 OF_HOST = re.compile(r"\s*Performance counter stats for 'system wide'")
+TRACEPOINTS = (("compaction", REQUEST), ("vmscan", "mm_vmscan_direct_reclaim_begin"))
 HOST_RATES = {"page-faults": "node_vmstat_pgfault:rate", "faults": "node_vmstat_pgfault:rate",
               "major-faults": "node_vmstat_pgmajfault:rate", "context-switches": "node_context_switches_total:rate",
               "cs": "node_context_switches_total:rate",
-              "compaction:mm_compaction_try_to_compact_pages": "node_vmstat_compact_stall:rate",
-              "vmscan:mm_vmscan_direct_reclaim_begin": "node_allocstall_total:rate"}  # fmt: skip
+              **{f"{group}:{event}": f"{COUNTERS[event]}:rate" for group, event in TRACEPOINTS}}  # fmt: skip
 PROCESS_RATES = {"page-faults": "process_faults_total:rate", "faults": "process_faults_total:rate",
                  "minor-faults": "process_minor_faults_total:rate", "major-faults": "process_major_faults_total:rate",
                  "task-clock": "process_cpu_ratio"}  # fmt: skip
@@ -87,21 +90,33 @@ MAX_LINES = 1000  # of one run that are looked at for the time of its job
 MIN_INSTRUCTIONS = 1e8  # a hundredth of a second
 
 
-def count_of(text: str) -> tuple[str, float | None, str] | None:
-    """Event, value (None: not counted) and offset of a row; a clock in seconds."""
+class Count(NamedTuple):
+    """A row: the event, how often (None: not counted; a clock in seconds), the time of -I, and whether it is of a part
+    of the CPUs.
+    """
+
+    event: str
+    value: float | None
+    at: str
+    is_part: bool
+
+
+def count_of(text: str) -> Count | None:
+    """The count in a line."""
     found = next(filter(None, (form.match(text) for form in FORMS)), None)
     if found is None:
         return None
     unit, digits, clock = found["unit"] or "", found["count"], found["at"] or ""
+    is_part = bool(found.groupdict().get("part"))
     if digits.startswith("<"):
-        return found["event"], None, clock
+        return Count(found["event"], None, clock, is_part)
     if found.re is TEXT and not unit:
         digits = re.sub(r"\D", "", digits)  # signs between thousands
     elif found.re is TEXT:
         whole, _, part = re.sub(r"[^\d.,]", "", digits).replace(",", ".").rpartition(".")
         digits = f"{whole.replace('.', '')}.{part}" if whole else part
     value = float(digits) / (1000 if unit == "msec" else 1)
-    return (found["event"], value, clock) if value <= MAX_QUANTITY else None
+    return Count(found["event"], value, clock, is_part) if value <= MAX_QUANTITY else None
 
 
 @dataclass(slots=True)
@@ -120,18 +135,23 @@ class _Run:
     counts: dict[str, float] = field(default_factory=dict)
     first: Citation | None = None
 
-    def add(self, event: str, count: float, at: str, cite: Citation) -> Iterator[Sample]:
-        """Takes a count; gives the rates of the interval that it ends."""
-        if at != self.at:
+    def __post_init__(self) -> None:
+        if waited := SLEEP.search(self.source.command):
+            self.elapsed = float(waited[1])  # -x and -j do not print it
+
+    def add(self, row: Count, cite: Citation) -> Iterator[Sample]:
+        """Takes a count; gives the rates of the interval that it ends. Those of parts of the CPUs are added up."""
+        event, count = row.event, row.value or 0.0
+        if row.at != self.at:
             yield from self._rates(float(self.at) - self.began if self.at else 0.0)
-            self.began, self.at = float(self.at or 0), at
+            self.began, self.at = float(self.at or 0), row.at
         if event in self.sums or len(self.sums) < MAX_EVENTS:
             before = self.sums.get(event, (0.0, cite))
             self.sums[event] = before[0] + count, before[1]
         names = HOST_RATES if self.is_host else PROCESS_RATES if self.entity else {}
         if event in names:
             self.first = self.first or cite
-            self.counts[names[event]] = count
+            self.counts[names[event]] = count + (self.counts.get(names[event], 0.0) if row.is_part else 0.0)
 
     def finish(self) -> Iterator[Record]:
         """What is known at its end."""
@@ -200,8 +220,8 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
         elif row := count_of(text):
             if not (run.is_job or run.is_host or run.entity):
                 nobodys = nobodys or (number, text)
-            if row[1] is not None:
-                yield from run.add(row[0], row[1], row[2], source.cite(number, text))
+            if row.value is not None:
+                yield from run.add(row, source.cite(number, text))
         elif text.strip() and not REST.match(text) and not PERF_STAT.match(text):
             odd.note(number, text, "not a line of perf stat, or counts of a part (CPU, group)")
     yield from run.finish()

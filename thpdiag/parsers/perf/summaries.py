@@ -26,9 +26,11 @@ perf lock contention: waits for locks of the kernel by where they were taken (or
                             0xffffffff821fcd5f  rwsem_down_write_slowpath+0x37f
 
 With -v the kernel's stack stands below a row, leaf first; the caller is the first function of it that does not belong
-to locking. Units: those that are printed. What is asked of it: how long locks were waited for in compaction, by
-khugepaged, and for the map of an address space, by all functions of a row and its stack.
-Source: tools/perf/builtin-lock.c; recorded with perf 6.1 (since 5.20; `-b` with BPF prints the same).
+to locking. Units: those that are printed; with -x fields between signs, in nanoseconds, the stack behind the caller.
+What is asked of it: how long locks were waited for in compaction, by khugepaged, and for the map of an address space,
+by all functions of a row and its stack.
+Source: tools/perf/builtin-lock.c; recorded with perf 6.1 (since 5.20; `-b` with BPF prints the same); -x of 6.6 to 6.18
+is reconstructed.
 
 perf sched latency: how long tasks that could run waited for a CPU.
 
@@ -72,6 +74,10 @@ def read_kvm_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator
 
 
 C2C_HEAD = re.compile(r"\s{4,20}Trace Event Information\s*$|={40,60}\s*$")
+C2C_LINES = re.compile(  # the tables of cache lines: shares of their accesses are no shares of CPU time
+    r"\s{0,40}(?:#|-{20}|\d{1,6}(?:\s+\d{1,12}){0,8}\s+0x[0-9a-f]|(?:\d{1,3}\.\d\d%\s+){3,8}0x[0-9a-f])"
+    r"|\s{4,20}[A-Z][\w ]{2,60}\s*$|\s{1,6}[A-Z][^:]{2,60}:\s+\S.{0,40}$"
+)
 C2C_ROW = re.compile(r"\s{1,6}(?P<name>[A-Z][A-Za-z0-9 ,/()-]{2,40}?)\s+:\s+(?P<count>\d{1,15})\s*$")
 
 
@@ -82,7 +88,7 @@ def read_c2c_report(source: Source, lines: Lines, errors: ParseErrors) -> Iterat
     for number, text in lines:
         if found := C2C_ROW.match(text):
             counts.setdefault(found["name"], (int(found["count"]), number, text))
-        elif text.strip() and not C2C_HEAD.match(text):
+        elif text.strip() and not (C2C_HEAD.match(text) or C2C_LINES.match(text)):
             errors.note(number, text, "a line that perf c2c report does not print here")
     loads = counts.get("Load Operations")
     taken = [counts[name] for name in ("Load Local HITM", "Load Remote HITM") if name in counts]
@@ -97,7 +103,7 @@ KVM = Parser(
 )  # fmt: skip
 C2C = Parser(
     "perf_c2c", "perf c2c report", read_c2c_report, opens=re.compile(r"\s{4,20}Trace Event Information\s*$"),
-    continues=any_of(C2C_HEAD, C2C_ROW),
+    continues=any_of(C2C_HEAD, C2C_ROW, C2C_LINES, blank=True),
 )  # fmt: skip
 
 
@@ -110,8 +116,19 @@ LOCK_ROW = re.compile(
     rf"\s{{0,20}}(?P<times>\d{{1,12}})\s+{_WAIT}\s+{_WAIT}\s+{_WAIT}"
     rf"\s+(?P<type>[a-z][\w:-]{{1,20}}|-?\d{{1,10}})\s+(?P<caller>\S.{{0,120}})$"
 )
+LOCK_FIELDS = re.compile(r"# output: contended[^\w\s] ?total wait[^\w\s] ?max wait[^\w\s] ?avg wait[^\w\s]")
+LOCK_FIELDS_ROW = re.compile(
+    r"\d{1,12}[^\w\s] ?(?P<ns>\d{1,18})[^\w\s] ?\d{1,18}[^\w\s] ?\d{1,18}[^\w\s] ?\S{1,20} ?(?P<caller>\S.{0,2000})$"
+)
+_FUNCTION = re.compile(r"([A-Za-z_][\w.]{1,120})(?:\+0x|\s|[,;]|$)")
 LOCK_FRAME = re.compile(r"\s{2,40}0x[0-9a-f]{6,16}\s+(?P<function>\S{0,120}?)(?:\+0x[0-9a-f]{1,8})?\s*$")
+_is_lock_heading = any_of(LOCK_HEAD, LOCK_FIELDS, blank=True)
 FAMILIES = ("compaction", "khugepaged", "mmap_lock")
+
+
+def _waited(row: re.Match[str]) -> float:
+    """Seconds in all of a row; -x prints nanoseconds."""
+    return float(row["ns"]) * 1e-9 if row.re is LOCK_FIELDS_ROW else float(row[2]) * _SECONDS[row[3]]
 
 
 @with_errors("perf_lock")
@@ -122,22 +139,21 @@ def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> I
     row: tuple[float, int, str] | None = None
     seen: set[str] = set()
 
-    def belong(function: str) -> None:
-        for family in set(families_of(normalise(function))) & set(FAMILIES) - seen:
+    def belong(*functions: str) -> None:
+        known = {family for function in functions for family in families_of(normalise(function))}
+        for family in known & set(FAMILIES) - seen:
             seen.add(family)
             if row is not None:
                 by_family.setdefault(family, []).append(row)
 
     for number, text in lines:
-        if LOCK_HEAD.match(text) or not text.strip():
-            continue
-        if found := LOCK_ROW.match(text):
-            row, seen = (float(found[2]) * _SECONDS[found[3]], number, text), set()
+        if found := LOCK_ROW.match(text) or LOCK_FIELDS_ROW.match(text):
+            row, seen = (_waited(found), number, text), set()
             total, first = total + row[0], first if first[0] else (number, text)
-            belong(found["caller"].partition("+")[0])
+            belong(*_FUNCTION.findall(found["caller"]))
         elif (frame := LOCK_FRAME.match(text)) and row is not None:
             belong(frame["function"])
-        else:
+        elif not _is_lock_heading(text):
             errors.note(number, text, "a line that perf lock contention does not print")
     if first[0]:
         yield Fact("lock.wait_seconds", round(total, 9), source.cite(*first), (("of", "all"),))
@@ -185,8 +201,9 @@ def read_sched_latency(source: Source, lines: Lines, errors: ParseErrors) -> Ite
 
 
 LOCK = Parser(
-    "perf_lock", "perf lock contention", read_lock_contention, opens=LOCK_HEAD,
-    continues=any_of(LOCK_HEAD, LOCK_ROW, LOCK_FRAME, blank=True),
+    "perf_lock", "perf lock contention", read_lock_contention,
+    opens=re.compile(rf"{LOCK_HEAD.pattern}|{LOCK_FIELDS.pattern}"),
+    continues=any_of(LOCK_HEAD, LOCK_ROW, LOCK_FRAME, LOCK_FIELDS, LOCK_FIELDS_ROW, blank=True),
 )  # fmt: skip
 SCHED = Parser(
     "perf_sched", "perf sched latency", read_sched_latency, opens=SCHED_HEAD,
