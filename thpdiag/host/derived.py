@@ -22,6 +22,7 @@ from thpdiag.host.catalogue import make_tables, make_track
 from thpdiag.host.memory import (
     DEFAULT_HUGE_PAGE_BYTES,
     huge_page_fact,
+    java_shares,
     memory_shares,
     min_free_share,
     partially_mapped_share,
@@ -354,6 +355,7 @@ def add_derived_facts(case: Case) -> Case:
     facts = (*facts, *scan_rate(facts))
     states = tuple(replace(s, facts=(*s.facts, *scan_rate(s.facts))) for s in states)
     states = tuple(replace(s, facts=(*s.facts, *min_free_share(facts, s.samples))) for s in states)
+    states = tuple(replace(s, facts=(*s.facts, *java_shares((*facts, *s.facts), s.samples))) for s in states)
     states = tuple(replace(s, facts=(*s.facts, *assumed_settings(s, facts))) for s in states)
     return replace(case, facts=facts, states=states)
 

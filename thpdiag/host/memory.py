@@ -96,7 +96,8 @@ _ANONYMOUS = ("Active_anon", "Inactive_anon", "AnonPages", "Shmem")
 
 
 def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """Shares of available, reserved, unmapped and unlisted memory, each from the last row that tells it.
+    """Shares of available, reserved, unmapped and unlisted memory, each from the last row that tells it; of unmapped
+    memory the less of the last two rows.
 
     top and free print a part of /proc/meminfo: what they leave out stands in an earlier row all the same.
     """
@@ -116,15 +117,28 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
     for names, sizes in shares:
         if (last := _last_memory_row(samples, *names)) is not None:
             values = _short_names(last)
+            # A large unmap takes pages out of one count after the other: what is in between is gone a moment later.
+            before = _row_before(samples, last, *names) if names is _ANONYMOUS else None
+            earlier = dict(sizes(_short_names(before))) if before else {}
             for name, size in sizes(values):
-                yield Fact(f"memory.{name}_ratio", size / values["MemTotal"], last.cite, time=last.time)
+                lasting = min(size, earlier.get(name, size))
+                yield Fact(f"memory.{name}_ratio", lasting / values["MemTotal"], last.cite, time=last.time)
+
+
+def _metrics(*names: str) -> list[str]:
+    return [f"node_memory_{name}{'' if name.startswith('HugePages_') else '_bytes'}" for name in ("MemTotal", *names)]
 
 
 def _last_memory_row(samples: Sequence[Sample | Series], *names: str) -> Sample | None:
     """The last row that has these figures of /proc/meminfo and all memory, of which they are a share."""
-    units = {name: "" if name.startswith("HugePages_") else "_bytes" for name in ("MemTotal", *names)}
-    last = last_row_having(samples, *(f"node_memory_{name}{unit}" for name, unit in units.items()))
+    last = last_row_having(samples, *_metrics(*names))
     return last if last is not None and last.values["node_memory_MemTotal_bytes"] > 0 else None
+
+
+def _row_before(samples: Sequence[Sample | Series], last: Sample, *names: str) -> Sample | None:
+    """The row before the last one in its member."""
+    of_member = [one for one in samples if one.cite.member == last.cite.member and one.cite.line != last.cite.line]
+    return last_row_having(of_member, *_metrics(*names)) if of_member else None
 
 
 def _short_names(row: Sample) -> dict[str, float]:
@@ -165,6 +179,18 @@ def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]
     if memory and (total := memory.values["node_memory_MemTotal_bytes"]) > 0:
         largest = max(held, key=lambda size: held[size])
         yield Fact("memory.partially_mapped_ratio", sum(held.values()) / total, last[largest].cite)
+
+
+def java_shares(facts: Iterable[Fact], samples: Sequence[Sample | Series]) -> Iterator[Fact]:
+    """java.uncommitted_ratio: resident memory beyond what a Java virtual machine has committed, as a share of that."""
+    for fact in facts:
+        of_all = fact.name == "java.memory" and (fact.label("part"), fact.label("kind")) == ("total", "committed")
+        if not of_all or not (pid := fact.label("pid")) or not float(fact.value):
+            continue
+        own = [one for one in samples if one.kind == "process" and dict(one.entity).get("pid") == pid]
+        if row := last_row_having(own, "process_resident_memory_bytes"):
+            beyond = row.values["process_resident_memory_bytes"] / float(fact.value) - 1
+            yield Fact("java.uncommitted_ratio", round(max(beyond, 0.0), 6), row.cite, (("pid", pid),), row.time)
 
 
 def min_free_share(facts: Iterable[Fact], samples: Sequence[Sample | Series]) -> Iterator[Fact]:

@@ -133,6 +133,7 @@ _UNITS = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _SIZES = (
     r"reserved=(?P<reserved>\d{1,18})(?P<unit>[KMG]?B?).{0,40}?, committed=(?P<committed>\d{1,18})(?P<unit2>[KMG]?B?)"
 )
+_ASKED = re.compile(r"\bjcmd\s+(\d{1,10})\s+VM\.native_memory")
 _TOTAL = re.compile(rf"Total: {_SIZES}")
 _PART = re.compile(rf"-\s{{1,40}}(?P<part>[A-Z][\w ]{{1,40}}?) \({_SIZES}")
 _STACK = re.compile(rf"\s+\(stack: {_SIZES}")
@@ -159,9 +160,11 @@ def read_nmt(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]
 
 
 def _sizes(source: Source, found: re.Match[str], part: str, cite: Citation) -> Iterator[Fact]:
+    asked = _ASKED.search(source.command)
+    process = (("pid", asked[1]),) if asked else ()
     for kind, unit in (("reserved", "unit"), ("committed", "unit2")):
         size = int(found[kind]) * _UNITS.get(found[unit], 1)
-        yield Fact("java.memory", size, cite, (("part", part), ("kind", kind)), source.time)
+        yield Fact("java.memory", size, cite, (("part", part), ("kind", kind), *process), source.time)
 
 
 NMT_PARSER = Parser(
