@@ -4,9 +4,9 @@
     python lab/lab.py all                                every kernel and case that is not there yet
 
 The kernel comes from Debian's packages through the machine's own package sources, with the suite that kernels.tsv
-names; it is unpacked, never installed. The root of the guest is busybox, what is
-installed here of perf, ps, top, vmstat and mpstat, and the lab's programs. No root, no network in the guest, and no
-device of this machine is needed.
+names; it is unpacked, never installed. The root of the guest is busybox, perf, ps, top, vmstat and mpstat, and the
+lab's programs. These tools are the ones installed here; for a kernel of another architecture than this machine's they
+come from packages too. No root, no network in the guest, and no device of this machine is needed.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ import argparse
 import io
 import lzma
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import time
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO
 
 LAB = Path(__file__).parent
 BUILD = Path(os.environ.get("LAB_FOLDER", LAB.parent / "build" / "lab"))
-TOOLS = ("dash", "perf", "ps", "top", "vmstat", "mpstat", "lscpu")
+TOOLS = ("busybox", "dash", "perf", "ps", "top", "vmstat", "mpstat", "lscpu")
+TOOL_PACKAGES = ("busybox-static", "dash", "linux-perf", "procps", "sysstat", "util-linux")
 # In this order; kernels that have one built in, or another version of it, lack the file.
 MODULES = (
     "virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk",
@@ -35,6 +39,25 @@ MODULES = (
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 MEMORY_MIB, CPUS, CASES_A_GUEST = 2048, 2, 8
 SLOT_MIB, FILES_MIB, SWAP_MIB = 16, 1400, 1024
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What differs between the architectures of guests."""
+
+    triplet: str  # the folder of libraries
+    compiler: str
+    qemu: str
+    machine: str
+    cpu: str  # that is emulated
+    console: str
+
+
+_AMD64 = Architecture("x86_64-linux-gnu", "x86_64-linux-gnu-gcc", "qemu-system-x86_64", "pc", "Nehalem", "ttyS0")
+_ARM64 = Architecture(
+    "aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "virt", "cortex-a57", "ttyAMA0"
+)
+ARCHITECTURES = {"amd64": _AMD64, "arm64": _ARM64}  # by Debian's name for it
 
 
 def run(*command: str | Path, **options: object) -> str:
@@ -54,11 +77,23 @@ def kernels() -> dict[str, tuple[str, str]]:
     return {name: (suite, pattern) for name, suite, pattern in rows}
 
 
-# The kernel.
+def architecture(name: str) -> str:
+    """Debian's name of a kernel's architecture, which ends the name of its package."""
+    return kernels()[name][1].rpartition("-")[2]
 
 
-def apt_options(suite: str, folder: Path) -> list[str]:
-    """Options of apt for one suite of the repositories that this machine has, with state of its own below `folder`."""
+@cache
+def is_native(arch: str) -> bool:
+    """Whether this machine is of an architecture."""
+    return run("dpkg", "--print-architecture").strip() == arch
+
+
+# Packages.
+
+
+def apt_options(suite: str, arch: str) -> list[str]:
+    """Options of apt for one suite of the repositories that this machine has, with state of its own."""
+    folder = BUILD / "apt" / arch / suite
     form = "$(REPO_URI) $(RELEASE)"
     known = run("apt-get", "indextargets", "--format", form, "Created-By: Packages", "Origin: Debian").splitlines()
     places = {line.split()[0] for line in known if ("security" in line) == suite.endswith("-security")}
@@ -71,6 +106,7 @@ def apt_options(suite: str, folder: Path) -> list[str]:
     options = {
         "Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "-", "Dir::State::lists": folder / "lists",
         "Dir::Cache": folder / "cache", "Acquire::Languages": "none", "APT::Sandbox::User": "",
+        "APT::Architecture": arch, "APT::Architectures": arch,
     }  # fmt: skip
     flat = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
     if not sources.exists() or sources.read_text("utf-8") != text:
@@ -79,28 +115,47 @@ def apt_options(suite: str, folder: Path) -> list[str]:
     return flat
 
 
+def unpack(packages: list[str], options: list[str], target: Path) -> None:
+    """Fetches packages and unpacks them to a folder; it then holds a file `done`."""
+    shutil.rmtree(target, ignore_errors=True)
+    (target / "packages").mkdir(parents=True)
+    run("apt-get", *options, "download", *packages, cwd=target / "packages")
+    for package in (target / "packages").glob("*.deb"):
+        run("dpkg-deb", "-x", package, target)
+    shutil.rmtree(target / "packages")
+    (target / "done").touch()
+
+
+def tools(arch: str) -> Path:
+    """The folder with tools of an architecture: this machine's root, or packages of the same release: fetched once."""
+    if is_native(arch):
+        return Path("/")
+    target = BUILD / "tools" / arch
+    if not (target / "done").exists():
+        options = apt_options(platform.freedesktop_os_release()["VERSION_CODENAME"], arch)
+        onto_nothing = ("-o", "Dir::State::status=/dev/null", "--no-install-recommends")
+        plan = run("apt-get", *options, *onto_nothing, "--simulate", "install", *TOOL_PACKAGES)
+        libraries = re.findall(r"^Inst ((?:lib|zlib)\S+)", plan, re.MULTILINE)
+        unpack([*TOOL_PACKAGES, *libraries], options, target)
+    return target
+
+
 def kernel(name: str) -> Path:
     """The folder that an image's packages are unpacked to: fetched once."""
     target = BUILD / "kernels" / name
     if (target / "done").exists():
         return target
     suite, pattern = kernels()[name]
-    options = apt_options(suite, BUILD / "apt" / suite)
+    options = apt_options(suite, architecture(name))
     found = [
         line.split()[0] for line in run("apt-cache", *options, "search", "--names-only", f"^{pattern}$").splitlines()
     ]
     if not found:
         raise SystemExit(f"lab: {suite} has no package {pattern}")
     newest = max(found, key=lambda package: [int(number) for number in re.findall(r"\d+", package)])
-    shutil.rmtree(target, ignore_errors=True)
-    (target / "packages").mkdir(parents=True)
     depends = run("apt-cache", *options, "depends", newest)
     parts = re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", depends)  # since 7.3 the image is in two parts
-    run("apt-get", *options, "download", newest, *parts, cwd=target / "packages")
-    for package in (target / "packages").glob("*.deb"):
-        run("dpkg-deb", "-x", package, target)
-    shutil.rmtree(target / "packages")
-    (target / "done").touch()
+    unpack([newest, *parts], options, target)
     return target
 
 
@@ -112,46 +167,50 @@ def image(folder: Path) -> Path:
 # The root of the guest.
 
 
-def copy_program(program: Path, root: Path) -> None:
-    """A program with the libraries that it loads."""
+def copy_program(program: Path, folder: Path, triplet: str, root: Path) -> None:
+    """A program of a folder with the libraries that it loads; read from the files, as it may not run here."""
     shutil.copy(program, root / "bin" / program.name)
-    for library in re.findall(r"(/\S+) \(0x", run("ldd", program)):
-        target = root / library.lstrip("/")
+    places = [folder / "lib" / triplet, folder / "usr" / "lib" / triplet]
+    found: dict[str, Path] = {}
+    files = [program]
+    while files:
+        text = run("readelf", "-ld", files.pop())
+        for name in re.findall(r"(?:Shared library: \[|program interpreter: )(\S+?)\]", text):
+            if name not in found:
+                here = [path for place in places if (path := place / Path(name).name).exists()]
+                if not here:
+                    raise SystemExit(f"lab: {program} needs {name}, which is not in {places[-1]}")
+                found[name] = here[0]
+                files.append(found[name])
+    for name, library in found.items():
+        target = root / (name.lstrip("/") if "/" in name else f"lib/{triplet}/{name}")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, target)
 
 
-def base_root() -> Path:
-    """What is the same for all kernels: tools, programs, cases."""
-    root = BUILD / "root"
+@cache
+def base_root(arch: str) -> Path:
+    """What is the same for all kernels of an architecture: tools, programs, cases."""
+    root, folder, triplet = BUILD / "root" / arch, tools(arch), ARCHITECTURES[arch].triplet
     shutil.rmtree(root, ignore_errors=True)
     for name in ("bin", "proc", "sys", "dev", "tmp", "etc", "mnt", "modules", "boot"):
         (root / name).mkdir(parents=True)
     busybox = shutil.which("busybox")
     if busybox is None:
         raise SystemExit("lab: needs busybox (package busybox-static)")
-    shutil.copy(busybox, root / "bin" / "busybox")
     for applet in set(run(busybox, "--list").split()) - {"busybox", "rpm", "sh"}:
         (root / "bin" / applet).symlink_to("busybox")
+    path = os.pathsep.join(str(folder / part) for part in ("usr/bin", "bin"))
     for tool in TOOLS:  # the shell of busybox prefers its own ps to that of procps
-        if found := shutil.which(tool):
+        if program := shutil.which(tool, path=path):
             (root / "bin" / tool).unlink(missing_ok=True)
-            copy_program(Path(found), root)
+            copy_program(Path(program), folder, triplet, root)
     (root / "bin" / "sh").symlink_to("dash")
     (root / "lib" / "terminfo" / "d").mkdir(parents=True)
     shutil.copy("/lib/terminfo/d/dumb", root / "lib" / "terminfo" / "d" / "dumb")  # top wants it
+    flags = ("-O1", "-Wall", "-Wno-format-truncation", "-static", "-pthread")
     for source in (LAB / "programs").glob("*.c"):
-        run(
-            "cc",
-            "-O1",
-            "-Wall",
-            "-Wno-format-truncation",
-            "-static",
-            "-pthread",
-            "-o",
-            root / "bin" / source.stem,
-            source,
-        )
+        run(ARCHITECTURES[arch].compiler, *flags, "-o", root / "bin" / source.stem, source)
     shutil.copytree(LAB / "cases", root / "cases")
     shutil.copy(LAB / "guest" / "init", root / "init")
     shutil.copy("/etc/os-release", root / "etc" / "os-release")
@@ -205,24 +264,28 @@ def disks(folder: Path, slots: int) -> list[str]:
     return [word for name in names for word in ("-drive", f"{name},format=raw,if=virtio,cache=unsafe")]
 
 
-def accelerators() -> list[str]:
-    """KVM only if it is asked for: under some hypervisors it is there and runs no stock kernel."""
-    return (
-        ["-accel", "kvm", "-cpu", "host"]
-        if os.environ.get("LAB_KVM")
-        else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
-    )
+def machine(arch: str) -> list[str]:
+    """What emulates; KVM only if it is asked for: under some hypervisors it is there and runs no stock kernel."""
+    its = ARCHITECTURES[arch]
+    with_kvm = is_native(arch) and os.environ.get("LAB_KVM")
+    accelerator = ["-accel", "kvm", "-cpu", "host"] if with_kvm else ["-accel", "tcg,thread=multi", "-cpu", its.cpu]
+    return [its.qemu, "-machine", its.machine, *accelerator]
 
 
-def boot(name: str, wanted: list[str], root: Path, seconds: int, limit: int) -> None:
+def boot(name: str, wanted: list[str], seconds: int, limit: int) -> None:
     """Runs one guest for some cases, at most `limit` seconds for each, and takes out what it has recorded."""
+    arch = architecture(name)
+    root = base_root(arch)
     folder = BUILD / "guest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = "console=ttyS0 panic=-1 quiet mitigations=off nowatchdog rcupdate.rcu_cpu_stall_suppress=1"
+    words = (
+        f"console={ARCHITECTURES[arch].console} panic=-1 quiet mitigations=off nowatchdog "
+        "rcupdate.rcu_cpu_stall_suppress=1"
+    )
     (root / "lab.conf").write_text(f"seconds={seconds}\ncases='{' '.join(wanted)}'\n", "utf-8")
     command = [
-        "qemu-system-x86_64", *accelerators(), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
+        *machine(arch), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
         "-display", "none", "-serial", f"file:{folder / 'console'}", "-kernel", str(image(kernel(name))),
         "-initrd", str(initramfs(name, root)), "-append", words, *disks(folder, len(wanted)),
     ]  # fmt: skip
@@ -268,12 +331,15 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=240, help="seconds after which a guest is ended, for each case")
     given = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
-    root = base_root()
     for name in given.kernel or kernels():
+        its = ARCHITECTURES[architecture(name)]
+        if missing := [program for program in (its.qemu, its.compiler) if shutil.which(program) is None]:
+            print(f"{name}: needs {' and '.join(missing)}", flush=True)
+            continue
         wanted = [case for case in given.case or cases() if given.what == "run" or not complete(name, case)]
         for at in range(0, len(wanted), CASES_A_GUEST):
             try:
-                boot(name, wanted[at : at + CASES_A_GUEST], root, given.seconds, given.limit)
+                boot(name, wanted[at : at + CASES_A_GUEST], given.seconds, given.limit)
             except subprocess.CalledProcessError as error:
                 print(f"{name}: {error}", flush=True)
 
