@@ -31,7 +31,7 @@ from thpdiag.host.memory import (
 )
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
-from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact, of_running_kernel
+from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact, of_running_kernel, smaller_sizes
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
 from thpdiag.model import Case, Fact, Sample, Series, State
@@ -357,6 +357,7 @@ def add_derived_facts(case: Case) -> Case:
     states = tuple(replace(s, facts=(*s.facts, *min_free_share(facts, s.samples))) for s in states)
     states = tuple(replace(s, facts=(*s.facts, *java_shares((*facts, *s.facts), s.samples))) for s in states)
     states = tuple(replace(s, facts=(*s.facts, *assumed_settings(s, facts))) for s in states)
+    states = tuple(replace(s, facts=(*s.facts, *smaller_sizes((*facts, *s.facts)))) for s in states)
     return replace(case, facts=facts, states=states)
 
 

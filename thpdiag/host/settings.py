@@ -36,6 +36,7 @@ from thpdiag.knowledge.platforms import enabled_default, era
 from thpdiag.model import Case, Citation, Event, Fact, Record, Sample, State
 from thpdiag.model.text import path_name, quoted, sentence
 
+_WIDEST = ("never", "madvise", "inherit", "always")
 PARAMETERS = {
     "boot.transparent_hugepage": "thp.enabled",
     "boot.transparent_hugepage_shmem": "thp.shmem_enabled",
@@ -508,6 +509,24 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
     if setting == "thp.enabled" and (built := first_fact(of_running_kernel(facts, release), "kernel.thp_default")):
         source, value = built, str(built.value)
     return Fact(setting, value, source.cite, provenance="assumed") if source and value else None
+
+
+def smaller_sizes(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """thp.smaller_sizes: the widest word of all sizes of huge pages but the largest; `inherit` is what enabled says.
+
+    Kernels before 6.8 have one size.
+    """
+    sizes = {
+        f: int((f.label("size") or "0kB")[:-2]) for f in facts if f.name == "thp.size.enabled" and f.value in _WIDEST
+    }
+    below = [fact for fact, size in sizes.items() if size < max(sizes.values())]
+    known = first_fact(facts, "kernel.era")
+    if below:
+        widest = max(below, key=lambda fact: _WIDEST.index(str(fact.value)))
+        enabled = first_fact(facts, "thp.enabled") if widest.value == "inherit" else None
+        yield replace(widest, name="thp.smaller_sizes", value=enabled.value if enabled else widest.value)
+    elif known and known.value != platforms.ERA_OF_SIZES:
+        yield replace(known, name="thp.smaller_sizes", value="never")
 
 
 def assumed_settings(state: State, facts: Sequence[Fact]) -> Iterator[Fact]:

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
+ERA_OF_SIZES = "E8"  # the first that has huge pages of several sizes: 6.8
+
 
 class Era(NamedTuple):
     """`defrag` is the default of that setting; `thp` is False without THP."""

@@ -8,6 +8,7 @@ counters_round() {
         cat /proc/vmstat /proc/buddyinfo /proc/meminfo
         stat_totals
         grep -s . "$thp/enabled" "$thp/defrag" /dev/null
+        grep -s . "$thp"/hugepages-*kB/stats/anon_fault_* /dev/null
         grep -s . /sys/kernel/mm/ksm/full_scans /sys/kernel/mm/ksm/pages_sharing /dev/null
         grep -s . /proc/pressure/cpu /proc/pressure/io /proc/pressure/memory /dev/null
     } >>"$dir/loops/counters.txt" 2>>"$log"
