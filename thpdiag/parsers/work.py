@@ -33,8 +33,13 @@ How long the host and its services took to start, as systemd-analyze prints it.
      1min 12.341s postgresql.service
 
 The start of the host is counted without firmware and boot loader, that of a service from ten seconds on. They are jobs:
-a start with another setting can be compared. critical-chain says no more of it and is named only.
-Source: systemd src/analyze (time, blame, critical-chain), 204 to 258.
+a start with another setting can be compared. critical-chain says no more of it and is named only. cloud-init analyze
+blame is the same for the parts of a guest's first start:
+
+    -- Boot Record 01 --
+         13.12500s (modules-final/config-scripts_user)
+
+Source: systemd src/analyze (time, blame, critical-chain), 204 to 258; cloud-init cloudinit/analyze/show.py, 20 to 24.
 """
 
 from __future__ import annotations
@@ -272,6 +277,8 @@ _BLAME = re.compile(
 _CHAIN = re.compile(
     rf"(?:[ │|]{{0,200}}[└├`|]─?-?)?(?:\.\.\.|[^\s/]{{1,200}}\.\w{{4,10}})(?: @{_SPAN})?(?: ?\+{_SPAN})?\s*$"
 )
+_CLOUD_HEAD = re.compile(r"-- Boot Record \d{1,4} --\s*$|\d{1,4} boot records analyzed\s*$")
+_CLOUD_BLAME = re.compile(r"\s{1,12}(?P<seconds>\d{1,9}\.\d{5})s \((?P<part>[\w./-]{1,200})\)\s*$")
 _CHAIN_HEAD = re.compile(r"The time (?:when|after) (?:the )?unit|The time the unit took to start is printed")
 OF_THE_MACHINE = frozenset(("firmware", "loader"))  # before the kernel
 MIN_START_SECONDS = 10.0  # of a service; shorter ones vary by themselves
@@ -300,7 +307,16 @@ def read_systemd_analyze(source: Source, lines: Lines, odd: ParseErrors) -> Iter
             seconds, what = _span(blame["span"]), f"start of {blame['unit']}"
             if not blame["unit"].endswith(".service") or seconds is None or seconds < MIN_START_SECONDS:
                 continue
-        elif not (_TARGET.match(line) or _CHAIN.match(line) or _CHAIN_HEAD.match(line) or not line.strip()):
+        elif part := _CLOUD_BLAME.match(line):
+            used, seconds, what = True, float(part["seconds"]), f"start of {part['part']}"
+            seconds = seconds if seconds >= MIN_START_SECONDS else None
+        elif not (
+            _CLOUD_HEAD.match(line)
+            or _TARGET.match(line)
+            or _CHAIN.match(line)
+            or _CHAIN_HEAD.match(line)
+            or not line.strip()
+        ):
             odd.note(number, line, "not a line of systemd-analyze")
         if seconds is not None:
             used, labels = True, (("job", what), ("kind", "real"))
@@ -312,7 +328,8 @@ def read_systemd_analyze(source: Source, lines: Lines, odd: ParseErrors) -> Iter
 
 SYSTEMD_ANALYZE = Parser(
     "systemd_analyze", "how long the host and its services took to start: systemd-analyze time, blame, critical-chain",
-    read_systemd_analyze, opens=re.compile(rf"{_STARTUP.pattern}|{_BLAME.pattern}|{_CHAIN_HEAD.pattern}"),
-    continues=any_of(_STARTUP, _TARGET, _BLAME, _CHAIN, _CHAIN_HEAD, blank=True),
+    read_systemd_analyze,
+    opens=re.compile(rf"{_STARTUP.pattern}|{_BLAME.pattern}|{_CHAIN_HEAD.pattern}|{_CLOUD_HEAD.pattern}"),
+    continues=any_of(_STARTUP, _TARGET, _BLAME, _CHAIN, _CHAIN_HEAD, _CLOUD_HEAD, _CLOUD_BLAME, blank=True),
     confirm=lambda lines: not _BLAME.match(lines[0]) or len(lines) == 1 or bool(_BLAME.match(lines[1])),
 )  # fmt: skip
