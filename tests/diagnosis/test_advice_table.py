@@ -43,7 +43,7 @@ OTHERS = {
     "numa-huge-pages": {"numa-settings"},
     "zone-reclaim": {"numa-settings", "defrag-madvise", "defrag-never"},
     "shmem-file-thp": {"shmem-huge-never"},
-    "mthp": {"mthp-sizes"},
+    "mthp": {"mthp-sizes", "defrag-madvise"},  # defrag holds for faults of every size
     "hugetlb-confusion": {"not-thp", "hugetlb-give-back", "hugetlb-for-giants"},
     "hugetlb-reservation": {"not-thp", "hugetlb-give-back"},
     "hypervisor": {"hypervisor"},

@@ -41,6 +41,7 @@ NOT_RECORDED = {
     "java.option",
     "java.page_size",
     "java.threads",
+    "java.uncommitted_ratio",
     "note.counter_rising",
     "jvm_gc_pause_seconds_total",
     "jvm_gc_system_seconds_total",
@@ -68,6 +69,7 @@ NOT_RECORDED = {
         f"node_{kind}_seconds_total.{purpose}" for kind, purposes in PURPOSES.items() for purpose in purposes
     ),
     *(f"{kind}.spread" for kind in PURPOSES),
+    *(rf"node_{kind}_seconds_total\.\w+:rate" for kind in PURPOSES),
     "compaction.longest",
     "node_extfrag_events_total",
     "lock.wait_seconds",  # so do these, or they need a processor's counters
