@@ -1,6 +1,6 @@
 """Cuts recordings of the lab to fixtures: python lab/cut.py build/lab/set fixtures/lab KERNEL/CASE/PHASE...
 
-A cut leaves out what adds nothing (interrupts, slab, zones, other sizes of huge pages, KSM) and keeps every n-th sample
+A cut leaves out what adds nothing (slab, zones, other sizes of huge pages, KSM) and keeps every n-th sample
 of the profile; nothing else is changed. labels.json has what labels.py said of the whole recording.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 SAMPLES = 200
 MAX_BYTES = 60_000
 _LEFT_OUT = re.compile(
-    r"interrupts\.txt|mpstat\.txt|startup\.txt|/mm/ksm/|/proc/(zoneinfo|pagetypeinfo|slabinfo)|/sys/kernel/debug/"
+    r"mpstat\.txt|startup\.txt|/mm/ksm/|/proc/(zoneinfo|pagetypeinfo|slabinfo)|/sys/kernel/debug/"
     r"|hugepages-(?!64kB|2048kB)"
 )
 

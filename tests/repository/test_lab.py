@@ -26,6 +26,13 @@ CAUSES = {
     "5.10/khugepaged-bloat/after": "none",
     "5.10/memory-leak/during": "none",
     "6.1/fault-compaction/during": "fault-compaction",  # begun 34 s after the boot: `uptime` said 0 min
+    "6.12-arm64/fault-compaction/during": "fault-compaction",
+    "6.12-arm64/idle/after": "none",  # soft interrupts, and no packets
+    "6.12/mthp-fallback/during": "mthp",
+    "6.12/khugepaged-cpu/during": "khugepaged-cpu",
+    "6.12/memory-pressure/during": "none",  # much is free when it begins
+    "6.12/background-compaction/after": "none",  # memory is unmapped when it ends
+    "7.3/madvise-stalls/during": "fault-compaction",
 }
 RECORDINGS = score.recordings(SHIPPED)
 

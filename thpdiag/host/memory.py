@@ -109,8 +109,10 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
             labels = ((ERROR_LABEL, f"{min(off, 1.0):.4f}"),) if off else ()
             yield Fact("memory.available_ratio", available / values["MemTotal"], last.cite, labels, last.time)
             break
+    known = set[str]()
     shares = (
         (_RESERVED, _reserved_bytes),
+        (("Hugetlb",), _all_reserved_bytes),
         (_ANONYMOUS, _unmapped_bytes),
         ((*_LISTED, *_RESERVED), _unlisted_bytes),
     )
@@ -121,6 +123,9 @@ def memory_shares(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
             before = _row_before(samples, last, *names) if names is _ANONYMOUS else None
             earlier = dict(sizes(_short_names(before))) if before else {}
             for name, size in sizes(values):
+                if name in known:
+                    continue
+                known.add(name)
                 lasting = min(size, earlier.get(name, size))
                 yield Fact(f"memory.{name}_ratio", lasting / values["MemTotal"], last.cite, time=last.time)
 
@@ -156,6 +161,11 @@ def _reserved_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
     reserved, free, promised, size = (values[name] for name in _RESERVED)
     yield "hugetlb", max(values.get("Hugetlb", 0.0), reserved * size)
     yield "hugetlb_unused", max(free - promised, 0.0) * size
+
+
+def _all_reserved_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
+    """Of all reserved huge pages, where nothing shows how many of them are free."""
+    yield "hugetlb", values["Hugetlb"]
 
 
 def _unmapped_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:

@@ -14,7 +14,8 @@
                     COMPACTSTALL: 4711
 
 Units: pages, whose size is TOTAL per page; blocks of 2^AREA pages, one row for each list of an area, so rows of an area
-are summed. A zone counts if its rows make up its FREE pages. CACHED of kmem -i has shared memory in it and is not used.
+are summed. TOTAL HUGE is what is reserved for huge pages of all sizes, as Hugetlb of /proc/meminfo. A zone counts if
+its rows make up its FREE pages. CACHED of kmem -i has shared memory in it and is not used.
 kmem -V has the kernel's names: NR_X is nr_x of /proc/vmstat, COMPACTSTALL compact_stall.
 The numbers are those of the moment of the dump. kmem -F lists each page and is not read. Source: crash 7.3 to 9.0
 memory.c (dump_kmeminfo, dump_free_pages_zones_v2, dump_zone_free_area, dump_vm_stat, dump_vm_event_state).
@@ -50,7 +51,7 @@ COUNTERS_HEAD = re.compile(r"\s{0,4}VM_(?:(?:ZONE_|NODE_|NUMA_)?STAT|EVENT_STATE
 COUNTER = re.compile(r"\s{0,60}([A-Z][A-Z0-9_]{3,60}): (\S{1,24})\s*$")
 SIZES = {
     "TOTAL MEM": "MemTotal", "FREE": "MemFree", "BUFFERS": "Buffers", "SLAB": "Slab", "TOTAL SWAP": "SwapTotal",
-    "SWAP FREE": "SwapFree", "COMMIT LIMIT": "CommitLimit", "COMMITTED": "Committed_AS",
+    "SWAP FREE": "SwapFree", "COMMIT LIMIT": "CommitLimit", "COMMITTED": "Committed_AS", "TOTAL HUGE": "Hugetlb",
 }  # fmt: skip
 NAMES = {
     "nr_anon_mapped": "nr_anon_pages", "nr_anon_thps": "nr_anon_transparent_hugepages", "nr_file_mapped": "nr_mapped",
