@@ -112,7 +112,11 @@ def test_what_was_lost_by_more_evidence_is_not_again(bundle: str, members: list[
 
 @pytest.mark.parametrize(
     "fixture",
-    ["systemd_analyze/time", "work_figures/stress-ng-yaml", "waagent/agent", "mongodb_log/slow-8.0", "below/cgroup"],
+    [
+        *("systemd_analyze/time", "work_figures/stress-ng-yaml", "waagent/agent", "mongodb_log/slow-8.0"),
+        *("below/cgroup", "kubectl_pod/events", "function_graph/switches", "bpftrace_histograms/sums"),
+        *("perf_lock/fields", "gc_log/pauses-alone", "perf_c2c/pareto", "java_native_memory/jdk17"),
+    ],
 )
 def test_a_file_of_another_tool_makes_nothing_undecided(fixture: str, tmp_path: Path) -> None:
     """What says nothing of the time that a capture shows leaves what it decides."""
