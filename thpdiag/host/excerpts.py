@@ -152,6 +152,7 @@ MAX_HELD_BYTES = 1 << 22  # bytes of lines above a needed one, among which the n
 _ROW = re.compile(
     r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
 )
+_FILE = re.compile(r"\s*\S{0,400}/(?P<name>\w+):(?P<value>\d+)(?P<further>\s+\S.*)?\s*$")  # of one number each
 _LABEL = re.compile(r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)")  # of top
 _FRAME = re.compile(r"(?:\s*[0-9a-f]{3,16} |\t| {8})(?!.*\d\.\d{6,9}:)\s*\S")
 _SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # a row of perf report, whose graph may stand below an empty line
@@ -277,7 +278,7 @@ class _TextScan:
 
 def _match_row(text: str) -> re.Match[str] | None:
     """A line as the row of a snapshot; `further` is None where one number is all that stands there."""
-    return _ROW.match(text) or _LABEL.match(text)
+    return _ROW.match(text) or _LABEL.match(text) or _FILE.match(text)
 
 
 def _needed_lines(begin: bytes, chunks: Iterable[bytes], page: _TextScan, limit: int) -> Iterator[tuple[int, str]]:
