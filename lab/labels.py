@@ -29,7 +29,8 @@ def trace_measures(lines: list[str]) -> dict[str, float]:
     """Seconds in compaction and reclaim by kind, and bytes that khugepaged added."""
     spent: dict[str, float] = defaultdict(float)
     begun: dict[tuple[str, str], float] = {}
-    orders: dict[str, int] = {}  # what a task allocates, since an allocation asked for compaction
+    requests: dict[str, str] = {}  # what a task allocates, since an allocation asked for compaction
+    reclaims: dict[str, str] = {}
     scanned: dict[str, int] = {}
     for line in lines:
         if not (found := _EVENT.match(line)):
@@ -37,14 +38,14 @@ def trace_measures(lines: list[str]) -> dict[str, float]:
         comm, task, event, rest = found["comm"], found["task"], found["event"], found["rest"]
         time = float(found["time"])
         if event == "mm_compaction_try_to_compact_pages":
-            orders[task] = int(_ORDER.search(rest)[1])  # type: ignore[index]
+            requests[task] = _purpose(rest)
         elif event.endswith("_begin"):
             begun[task, event[:-6]] = time
             if event == "mm_vmscan_direct_reclaim_begin":
-                begun[task, "order"] = float(_ORDER.search(rest)[1])  # type: ignore[index]
+                reclaims[task] = _purpose(rest)
         elif event.endswith("_end") and (task, event[:-4]) in begun:
-            order = begun.get((task, "order"), 0) if "direct" in event else orders.get(task)
-            spent[_kind(event[:-4], comm, order)] += time - begun.pop((task, event[:-4]))
+            purpose = reclaims.get(task, "single") if "direct" in event else requests.get(task)
+            spent[_kind(event[:-4], comm, purpose)] += time - begun.pop((task, event[:-4]))
         elif event == "mm_khugepaged_scan_pmd" and "status=succeeded" in rest:
             scanned[task] = int(re.search(r"none_or_zero=(\d+)", rest)[1])  # type: ignore[index]
         elif event == "mm_collapse_huge_page":
@@ -52,13 +53,21 @@ def trace_measures(lines: list[str]) -> dict[str, float]:
     return dict(spent)
 
 
-def _kind(span: str, comm: str, order: float | None) -> str:
+def _purpose(request: str) -> str:
+    """What a block of pages is for: page faults for huge pages of all sizes have flags that no other request has."""
+    order = int(_ORDER.search(request)[1])  # type: ignore[index]
+    if order == 0:
+        return "single"
+    if "GFP_TRANSHUGE" not in request:
+        return "other"  # read-ahead of files into large folios, slabs, network buffers
+    return "huge" if order == _HUGE_ORDER else "middle"
+
+
+def _kind(span: str, comm: str, purpose: str | None) -> str:
     if comm.startswith(_DAEMONS):
         return "daemon"
     what = "compaction" if "compaction" in span else "group_reclaim" if "memcg" in span else "reclaim"
-    if order is None:
-        return "operator_compaction"
-    return f"{what}_{'huge' if order == _HUGE_ORDER else 'single' if order == 0 else 'middle'}"
+    return "operator_compaction" if purpose is None else f"{what}_{purpose}"
 
 
 def witness(text: str) -> dict[str, float]:
