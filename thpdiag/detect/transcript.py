@@ -64,8 +64,8 @@ COMMANDS = (
     "vmstat|collectl|sar|sadf|mpstat|iostat|pidstat|ps|top|free|slabtop|numactl|numastat|sysctl|tuned-adm|dmesg|"
     "journalctl|rpm|dpkg|lscpu|nproc|crash|stress|stress-ng|redis-cli|java|find|mount|df|sync|grubby|systemctl|"
     "service|cd|which|getconf|strace|pstack|pmap|thpmaps|gdb|hostname|hostnamectl|export|bt|foreach|kmem|"
-    "bpftrace|trace-cmd|[a-z]{4,14}-bpfcc|turbostat|cpupower|sysbench|atop|dstat|nmon|pmrep|jcmd|jstat|jstack|jinfo|"
-    "docker|podman|kubectl|oc|crictl|mysql|psql|mongo|mongosh|swapon|zcat|sosreport|supportconfig"
+    r"bpftrace(?=\s+(?:-[a-z]|\S{1,200}\.bt\b))|trace-cmd(?=\s+(?:record|report|start|stop|show|stat)\b)|[a-z]{4,14}-bpfcc|"
+    r"jcmd(?=\s+\d)|j(?:stat|stack|info)(?=\s+(?:-[a-zA-Z]|\d))|kubectl(?=\s+(?:get|describe|top)\s+[a-z])"
 )
 # headers of perf, strace -c and sadf -d, and files that are called like commands, not typed by anybody
 _NOT_TYPED = (

@@ -88,6 +88,7 @@ def max_huge_page_size(case: Case) -> float:
     return _MAX_HUGE_PAGE_BYTES if any(map(_OTHER_MACHINE.search, releases)) else DEFAULT_HUGE_PAGE_BYTES
 
 
+MAX_MOMENT_SECONDS = 60.0  # in which a large unmap is done
 _AVAILABLE = ("MemFree", "Cached", "Buffers", "SReclaimable")  # what MemAvailable was guessed from before it existed
 _RESERVED = ("HugePages_Total", "HugePages_Free", "HugePages_Rsvd", "Hugepagesize")
 _LISTED = ("MemFree", "Active", "Inactive", "Unevictable", "Slab")
@@ -141,9 +142,12 @@ def _last_memory_row(samples: Sequence[Sample | Series], *names: str) -> Sample 
 
 
 def _row_before(samples: Sequence[Sample | Series], last: Sample, *names: str) -> Sample | None:
-    """The row before the last one in its member."""
+    """The row before the last one in its member, if that was a moment earlier."""
     of_member = [one for one in samples if one.cite.member == last.cite.member and one.cite.line != last.cite.line]
-    return last_row_having(of_member, *_metrics(*names)) if of_member else None
+    before = last_row_having(of_member, *_metrics(*names)) if of_member else None
+    if before is None or before.time is None or last.time is None or before.time.clock is not last.time.clock:
+        return None
+    return before if 0 < last.time.seconds - before.time.seconds <= MAX_MOMENT_SECONDS else None
 
 
 def _short_names(row: Sample) -> dict[str, float]:
@@ -192,8 +196,16 @@ def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]
 
 
 def java_shares(facts: Iterable[Fact], samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """java.uncommitted_ratio: resident memory beyond what a Java virtual machine has committed, as a share of that."""
-    for fact in facts:
+    """java.uncommitted_ratio: resident memory beyond what a Java virtual machine has committed, as a share of that.
+
+    Not with ZGC, which maps its heap several times.
+    """
+    known = list(facts)
+    texts = (str(f.value) for f in known if f.name == "process.command")
+    options = (f.label("option") for f in known if f.name == "java.option" and f.value == "true")
+    if any("+UseZGC" in text for text in texts) or "UseZGC" in options:
+        return
+    for fact in known:
         of_all = fact.name == "java.memory" and (fact.label("part"), fact.label("kind")) == ("total", "committed")
         if not of_all or not (pid := fact.label("pid")) or not float(fact.value):
             continue

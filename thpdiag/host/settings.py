@@ -511,10 +511,14 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
     return Fact(setting, value, source.cite, provenance="assumed") if source and value else None
 
 
+def _takes_in_code(release: Fact | None) -> bool:
+    return release is not None and re.search(r"\.el(?:9|1\d)", str(release.value)) is not None
+
+
 def smaller_sizes(facts: Sequence[Fact]) -> Iterator[Fact]:
     """thp.smaller_sizes: the widest word of all sizes of huge pages but the largest; `inherit` is what enabled says.
 
-    Kernels before 6.8 have one size.
+    Kernels before 6.8 have one size, but for those of distributions that take in code of later ones for years.
     """
     sizes = {
         f: int((f.label("size") or "0kB")[:-2]) for f in facts if f.name == "thp.size.enabled" and f.value in _WIDEST
@@ -525,7 +529,7 @@ def smaller_sizes(facts: Sequence[Fact]) -> Iterator[Fact]:
         widest = max(below, key=lambda fact: _WIDEST.index(str(fact.value)))
         enabled = first_fact(facts, "thp.enabled") if widest.value == "inherit" else None
         yield replace(widest, name="thp.smaller_sizes", value=enabled.value if enabled else widest.value)
-    elif known and known.value != platforms.ERA_OF_SIZES:
+    elif known and known.value != platforms.ERA_OF_SIZES and not _takes_in_code(first_fact(facts, "kernel.release")):
         yield replace(known, name="thp.smaller_sizes", value="never")
 
 

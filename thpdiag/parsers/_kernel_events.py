@@ -48,9 +48,7 @@ EVENTS = (*PAIRS, REQUEST, FRAGMENTING)
 COUNTERS: Mapping[str, str] = {
     REQUEST: "node_vmstat_compact_stall",
     "mm_vmscan_direct_reclaim_begin": "node_allocstall_total",
-    "__alloc_pages_direct_compact": "node_vmstat_compact_stall",
     "try_to_compact_pages": "node_vmstat_compact_stall",
-    "__alloc_pages_direct_reclaim": "node_allocstall_total",
 }
 MAX_DISTRIBUTIONS = 20  # callers, by name and purpose, of which the spread of durations is given
 MAX_ROWS = 300  # of a recording

@@ -161,7 +161,7 @@ def read_nmt(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]
 
 def _sizes(source: Source, found: re.Match[str], part: str, cite: Citation) -> Iterator[Fact]:
     asked = _ASKED.search(source.command)
-    process = (("pid", asked[1]),) if asked else ()
+    process = (("pid", asked[1]),) if asked and found["unit2"] not in ("G", "GB") else ()  # too coarse to compare
     for kind, unit in (("reserved", "unit"), ("committed", "unit2")):
         size = int(found[kind]) * _UNITS.get(found[unit], 1)
         yield Fact("java.memory", size, cite, (("part", part), ("kind", kind), *process), source.time)
@@ -264,18 +264,20 @@ def read_gc_log(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Reco
     """A Sample of the host for each pause: all pauses of the text up to it."""
     totals, time = [0.0] * len(GC_METRICS), None
     pauses: list[tuple[float, Citation, Moment | None]] = []  # of a log without CPU times
+    has_times = False
     for line, text in lines:
         found = GC_TIMES.match(text) or OLD_TIMES.search(text)
         if found is None and text.strip() and not _is_gc_line(text):
             odd.note(line, text, "not a line of a log of garbage collections")
         time = _gc_moment(text) or time
         if found:
+            has_times = True
             totals = [round(total + float(spent), 2) for total, spent in zip(totals, found.groups(), strict=True)]
             values = dict(zip(GC_METRICS, totals, strict=True))
             yield Sample("system", values, source.cite(line, text), "gc_log", (), time)
-        elif not any(totals) and (pause := GC_PAUSE.match(text)):
+        elif not has_times and (pause := GC_PAUSE.match(text)):
             pauses.append((float(pause["ms"]) / 1000, source.cite(line, text), time))
-    if pauses and not any(totals):
+    if pauses and not has_times:
         for (_, cite, at), total in zip(pauses, accumulate(seconds for seconds, _, _ in pauses), strict=True):
             yield Sample("system", {GC_METRICS[-1]: round(total, 6)}, cite, "gc_log", (), at)
         odd.note(pauses[0][1].line or 0, pauses[0][1].text, "pauses without their CPU times: log with -Xlog:gc*")

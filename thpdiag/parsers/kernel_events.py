@@ -66,6 +66,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from thpdiag.bundle.member import LineDamage
 from thpdiag.model import Clock, Fact, Record, Sample
@@ -249,11 +250,13 @@ def read_function_graph(source: Source, lines: Lines, errors: ParseErrors) -> It
     durations = Durations(source, FUNCTIONS)
     running: dict[str, _OpenFunction] = {}
     tasks: dict[str, str] = {}
+    untimed = False
     for number, text in lines:
         if switch := GRAPH_SWITCH.match(text):
             tasks[switch["cpu"]] = switch["task"]
             running.pop(switch["cpu"], None)  # of the task that left, which goes on elsewhere
         elif row := GRAPH_ROW.match(text):
+            untimed |= not row["time"]
             if row["time"]:
                 durations.see(float(row["time"]))
             kind = _take_function(row, running)
@@ -263,6 +266,8 @@ def read_function_graph(source: Source, lines: Lines, errors: ParseErrors) -> It
                 durations.done(kind, event, float(row["us"]) * 1e-6, None)
         elif text.strip() and text[0] != "#" and not LOSS.match(text) and set(text.strip()) != {"-"}:
             errors.note(number, text, "not a line of the function_graph tracer")
+    if untimed:
+        durations.first = durations.last = None  # a share of time is that of all rows
     yield from durations.records()
 
 
@@ -358,18 +363,30 @@ _KINDS = (
     (COLLAPSE, re.compile("collapse")), (RECLAIM, re.compile("reclaim")), (COMPACTION, re.compile("compact")),
 )  # fmt: skip
 _POWERS = {letter: 1024**power for power, letter in enumerate("KMGTPE", 1)}
-# A clause of a program, and in its body `@us[comm] = sum((nsecs - @start[tid]) / 1000)`.
-_CLAUSE = re.compile(r"(?P<probes>\w{1,20}:[^{}]{1,400})\{(?P<body>[^{}]{0,2000})\}")
-_FILTER = re.compile(r"\s/(?!@\w{0,60}\[[^\]]{1,60}\]/)[^/]{1,200}/\s*$")  # but whether the beginning was seen
-_ASSIGNED = r"@{}(?:\[[^\]]{{0,120}}\])?\s*=\s*(?P<function>count|sum|stats|hist|lhist)\(\s*(?P<of>[^;]{{0,200}})"
+# A clause of a program: probes, perhaps a filter, and in its body `@us[comm] = sum((nsecs - @start[tid]) / 1000)`.
+_CLAUSE = re.compile(
+    r"(?P<probes>\w{1,20}:[^{}/]{1,400})(?:/(?P<filter>[^/{}]{1,200})/\s*)?\{(?P<body>[^{}]{0,2000})\}"
+)
+_ASSIGNED = (
+    r"@{}(?:\[\s*(?P<key>\w{{0,20}})[^\]]{{0,120}}\])?\s*=\s*(?P<function>count|sum|stats|hist|lhist)\("
+    r"\s*(?P<of>[^;]{{0,200}})"
+)
+_BEGAN = re.compile(r"@\w{0,60}\[[^\]]{1,60}\]\s*$")  # a filter that asks whether the beginning was seen
 _ELAPSED = re.compile(r"\(?nsecs\s*-\s*@\w{0,60}(?:\[[^\]]{0,60}\])?\s*\)?(?:\s*/\s*(?P<by>1e\d|\d{1,10}))?")
-_INTERVAL = re.compile(r"\binterval:(?P<unit>s|ms):(?P<count>\d{1,6})\s*\{[^{}]{0,200}\bexit\(")
-_RUN_LENGTH = re.compile(
-    r"\btimeout (?:-\S{1,20} )*(\d{1,6})s? (?:\S{1,40} )?(?:\S{0,60}/)?bpftrace|-c\s*['\"]?sleep (\d{1,6})\b"
+_INTERVAL = re.compile(r"\binterval:(?P<unit>s|ms):(?P<count>\d{1,6})\s*\{\s*exit\(")
+_TIMEOUT = re.compile(
+    r"\btimeout(?:\s+-(?:[ks]\s*\S{1,12}|-\S{1,40})){0,4}\s+(\d{1,6})(s|m)?\s+(?:\S{0,60}/)?bpftrace\s"
 )
-_OF_TASKS = re.compile(
-    r"\b(?:__alloc_pages_direct_(?:compact|reclaim)|try_to_compact_pages|mm_vmscan_direct_reclaim_\w+)\b"
+_SLEEP = re.compile(r"-c\s*['\"]?sleep (\d{1,6})\b['\"]?")
+_OTHER_PRINTS = re.compile(r"\b(?:print|clear|zero)\(|\s(?:-p|--pid)\s")
+_PROBE = re.compile(
+    r"(?:tracepoint:\w{1,30}|t:\w{1,30}|kprobe|kretprobe|k|kr|kfunc|kretfunc|fentry|fexit):(?P<name>\w{1,60})\s*$"
 )
+_TIMED = {  # functions and events whose time is that of one kind; of the second only programs are in it
+    COMPACTION: (frozenset({"mm_compaction_end"}), frozenset({"try_to_compact_pages"})),
+    RECLAIM: (frozenset({"try_to_free_pages"}), frozenset({"mm_vmscan_direct_reclaim_end"})),
+}
+MAX_PROGRAM_CHARS = 4000
 
 
 @dataclass(slots=True)
@@ -418,38 +435,59 @@ class _Map:
         return comm_of(self.keys.partition(",")[0])
 
 
+class _Clause(NamedTuple):
+    """How a map is filled: by the probes, by what function, of what, with what first in its key."""
+
+    probes: str = ""
+    function: str = ""
+    of: str = ""
+    key: str = ""
+
+
 class _Program:
     """What the command says of its maps."""
 
     def __init__(self, command: str) -> None:
-        self.command = command
-        self._clauses = [(found["probes"], found["body"]) for found in _CLAUSE.finditer(command)]
+        self.command = command[:MAX_PROGRAM_CHARS]
+        self._clauses = [(found["probes"], found["body"]) for found in _CLAUSE.finditer(self.command)]
+        filters = (found["filter"] for found in _CLAUSE.finditer(self.command))
+        self.is_whole = all(one is None or _BEGAN.match(one.strip()) for one in filters)
+        self._known: dict[str, _Clause] = {}
 
     def seconds(self) -> float | None:
-        """How long it ran."""
+        """How long it ran and added up, if it ended by itself and printed once."""
+        if _OTHER_PRINTS.search(self.command):
+            return None
         if found := _INTERVAL.search(self.command):
             return int(found["count"]) * (1.0 if found["unit"] == "s" else 1e-3)
-        found = _RUN_LENGTH.search(self.command)
-        return float(found[1] or found[2]) if found else None
+        if found := _TIMEOUT.search(self.command):
+            return float(found[1]) * (60 if found[2] == "m" else 1)
+        found = _SLEEP.search(self.command)
+        return float(found[1]) if found else None
 
-    def clause(self, name: str) -> tuple[str, str, str]:
-        """The probes that a map is filled by, the function, and of what."""
-        pattern = re.compile(_ASSIGNED.format(re.escape(name)))
-        for probes, body in self._clauses:
-            if found := pattern.search(body):
-                return probes, found["function"], found["of"]
-        return "", "", ""
+    def clause(self, name: str) -> _Clause:
+        if name not in self._known:
+            pattern = re.compile(_ASSIGNED.format(re.escape(name)))
+            hits = [(probes, hit) for probes, body in self._clauses for hit in pattern.finditer(body)]
+            probes, hit = hits[0] if len(hits) == 1 else ("", None)
+            self._known[name] = _Clause(probes, hit["function"], hit["of"], hit["key"] or "") if hit else _Clause()
+        return self._known[name]
+
+    def probe(self, name: str) -> str:
+        """The function or event of the kernel that fills a map, if it is one."""
+        found = _PROBE.match(self.clause(name).probes.strip())
+        return found["name"] if found else ""
 
     def unit(self, name: str) -> float | None:
         """Seconds that a value of the map is, by what is computed, else by the map's name."""
-        found = _ELAPSED.match(self.clause(name)[2])
+        found = _ELAPSED.match(self.clause(name).of)
         by_name = {_UNITS[word] for word in name.lower().split("_") if word in _UNITS}
         if found:
             return round(1e-9 * float(found["by"] or 1), 12)
         return by_name.pop() if len(by_name) == 1 else None
 
     def kind(self, name: str) -> str | None:
-        said = f"{name} {self.clause(name)[0] or self.command}"
+        said = f"{name} {self.clause(name).probes or self.command}"
         return next((kind for kind, words in _KINDS if words.search(said)), None)
 
 
@@ -458,7 +496,9 @@ def read_maps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Rec
     """The spread of what a histogram is of; seconds and events per second."""
     current: _Map | None = None
     by_map: dict[str, list[_Map]] = {}
+    is_cut_short = False
     for number, text in lines:
+        is_cut_short |= text.startswith("^C")
         if start := BPFTRACE_MAP.match(text):
             current = _Map.begin(number, start)
             if current:
@@ -467,11 +507,11 @@ def read_maps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Rec
             current.add(bucket)
         elif text.strip() and not ATTACHING.match(text):
             errors.note(number, text, "a line that bpftrace does not print for a map")
-    program, known = _Program(source.command), set[str]()
+    program, known = _Program("" if is_cut_short else source.command), set[str]()
     for maps in by_map.values():
         for one in maps:
             yield from _spread(one, program, source)
-        for metric, (value, largest) in _rates(maps, program, source, errors).items():
+        for metric, (value, largest) in _rates(maps, program, errors).items():
             if metric not in known:  # two maps may count the same
                 known.add(metric)
                 cite = source.cite(largest.line, largest.text)
@@ -504,31 +544,33 @@ def _spread(histogram: _Map, program: _Program, source: Source) -> Iterator[Reco
         yield Fact("compaction.longest", histogram.at(1.0)[0] * size, cite, labels)
 
 
-def _rates(maps: list[_Map], program: _Program, source: Source, errors: ParseErrors) -> dict[str, tuple[float, _Map]]:
-    """Of the keys of one map: the sum of their seconds by purpose, or the events, per second; the largest of them."""
-    first = maps[0]
-    probes, function, _ = program.clause(first.map)
-    size, kind = program.unit(first.map), program.kind(first.map)
-    counter = next((own for event, own in COUNTERS.items() if re.search(rf"\b{event}\b", probes)), None)
-    is_time = size is not None and first.total is not None and function in ("sum", "stats", "")
-    is_count = counter is not None and function != "sum"
-    if kind is None or not (is_time or is_count):
-        if kind and not any(one.buckets for one in maps):
-            text = f"a count or sum that nothing is known of: count {REQUEST}, or add up nsecs of compaction by comm"
-            errors.note(first.line, first.text, text)
-        return {}
-    seconds, largest = program.seconds(), max(maps, key=lambda one: one.total or one.count or 0)
+def _rates(maps: list[_Map], program: _Program, errors: ParseErrors) -> dict[str, tuple[float, _Map]]:
+    """Of the keys of one map: the sum of their seconds by purpose, or the events, per second; the largest of them.
+
+    Only where the program shows what was added up, by one probe, of the whole host, and for how long.
+    """
+    first, clause = maps[0], program.clause(maps[0].map)
+    probe, size, kind = program.probe(first.map), program.unit(first.map), program.kind(first.map)
+    counter = COUNTERS.get(probe) if clause.function in ("count", "hist", "lhist") else None
+    mixed, of_tasks = _TIMED.get(kind or "", (frozenset(), frozenset()))
+    is_time = size is not None and clause.function in ("sum", "stats") and probe in mixed | of_tasks
     text = ""
-    if not seconds or len({one.keys for one in maps}) < len(maps):
-        text = "what a map adds up is used where the command says how long it ran: add interval:s:30 { exit(); }"
-    elif _FILTER.search(probes):
+    seconds = program.seconds()
+    if not (is_time or counter):
+        if kind is None or any(one.buckets for one in maps):
+            return {}
+        text = f"a count or sum that is not known: count {REQUEST}, or add up nsecs of compaction by comm"
+    elif not seconds or len({one.keys for one in maps}) < len(maps):
+        text = "what a map adds up is used where the command shows how long it ran: add interval:s:30 { exit(); }"
+    elif not program.is_whole:
         text = "a count or sum of a part of the host: not used, count without a filter"
-    elif is_time and not is_count and not all(one.comm or _OF_TASKS.search(probes) for one in maps):
-        text = "times of programs and of kcompactd in one: add [comm] to the map"
+    elif is_time and probe in mixed and clause.key != "comm":
+        text = "times of programs and of threads of the kernel in one: add [comm] to the map"
     if text or not seconds:
         errors.note(first.line, first.text, text)
         return {}
-    if is_count:
+    largest = max(maps, key=lambda one: one.total or one.count or 0)
+    if counter:
         counts = (one.count if one.count is not None else sum(count for _, _, count in one.buckets) for one in maps)
         return {f"{counter}:rate": (sum(counts) / seconds, largest)}
     sums: dict[str, float] = {}

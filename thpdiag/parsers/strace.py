@@ -68,7 +68,7 @@ OTHERS = re.compile(
 OPENS = re.compile(rf"{_FRONT}(?P<name>{_NAMES})\(.{{0,4000}}?{_END}")
 THP_DISABLE = re.compile(r"prctl\(PR_SET_THP_DISABLE, (0x)?(?P<on>\d), .{0,60}\)\s+= 0\b")
 OF_MEMORY = frozenset({"mmap", "mmap2", "munmap", "mremap", "madvise", "process_madvise", "brk", "mprotect"})
-CHOICE = re.compile(r"(?:strace|perf trace)\s.*?(?:-\w*e\s|--trace|--expr|--event)")
+_CHOICE = re.compile(r"-\w{0,12}e(?:$|\w{1,20}=)|--(?:trace|expr|event)s?\b|-e\S")
 COMMAND = re.compile(r"\bstrace\s|\bperf trace\s")
 MIN_SECONDS = 0.1  # of system calls
 MIN_OTHERS = 3  # other kinds of calls: with fewer it may be a choice
@@ -104,8 +104,9 @@ class _Times:
         total = sum(self.seconds.values())
         if self.first is None:
             return
+        is_choice = _is_choice(source.command)
         may_be_choice = len(self.seconds) - len(of_memory) < MIN_OTHERS and not COMMAND.search(source.command)
-        if may_be_choice or CHOICE.search(source.command):
+        if may_be_choice or is_choice:
             odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which have no shares")
         elif total >= MIN_SECONDS and of_memory:
             most = max(of_memory, key=lambda name: of_memory[name])
@@ -114,6 +115,13 @@ class _Times:
         elif total < MIN_SECONDS:
             text = "less than a tenth of a second in system calls: they cost nothing here, or were traced too briefly"
             odd.note(self.first.line or 0, self.first.text, text)
+
+
+def _is_choice(command: str) -> bool:
+    """Whether not all calls are listed: by an option, or by what the output went through."""
+    found = COMMAND.search(command[:4000])
+    rest = command[:4000][found.end() :] if found else ""
+    return "|" in rest or any(_CHOICE.match(word) for word in rest.split())
 
 
 @with_errors(READER)

@@ -33,6 +33,7 @@ Varies: blanks before the rows. Source: kubectl pkg/describe/describe.go (descri
 
 kubectl describe pod, kubectl get events: containers that the kernel ended at their limit of memory.
 
+    Node:         worker-3/10.0.0.13
     Containers:
       app:
         Last State:     Terminated
@@ -40,8 +41,9 @@ kubectl describe pod, kubectl get events: containers that the kernel ended at th
     LAST SEEN   TYPE      REASON       OBJECT          MESSAGE
     12m         Warning   OOMKilling   node/worker-3   Memory cgroup out of memory: Killed process 12345 (java) ...
 
-Ages are no dates, and a pod does not tell its host. SystemOOM is of the whole node. Reconstructed from kubectl
-pkg/describe/describe.go (describeContainers), pkg/printers events, node-problem-detector (OOMKilling), 1.20 to 1.31.
+Ages are no dates. The host is the node that is named, not the one where kubectl ran. SystemOOM is of the whole node.
+Reconstructed from kubectl pkg/describe/describe.go (describeContainers), pkg/printers events, node-problem-detector
+(OOMKilling), 1.20 to 1.31.
 
 esxtop -b: what the host of virtual machines, VMware ESXi, gives to each of them, as CSV.
 
@@ -171,6 +173,7 @@ KUBECTL_NODE = Parser(
 KUBECTL_POD_NAME = "kubectl_pod"
 _OF_A_GROUP = {"constraint": "CONSTRAINT_MEMCG"}
 _POD_REASON = re.compile(r"\s{6,16}Reason:\s+(?P<reason>\w{1,40})\s*$")
+_POD_NODE = re.compile(r"Node:\s+(?P<node>[a-z0-9][a-z0-9.-]{0,252})(?:/\S{1,60})?\s*$")
 _POD_CONTAINER = re.compile(r"\s{2}(?P<name>[a-z0-9][a-z0-9.-]{0,62}):\s*$")
 _EVENT_ROW = re.compile(r"(?:\S{1,63}\s+)?\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+(?:Warning|Normal)\s")
 _KILLED_EVENT = re.compile(
@@ -180,27 +183,40 @@ _KILLED_EVENT = re.compile(
 _KILLED_PROCESS = re.compile(r"(?:[Kk]illed process \d{1,10} \(|victim process: )(?P<comm>[^,)]{1,15})")
 
 
-def parse_kubectl_pod(source: Source, lines: Lines) -> Iterator[Record]:
-    """oom_kill of each container whose last end it was, and of each event that tells of one."""
-    container = ""
+@with_errors(KUBECTL_POD_NAME)
+def parse_kubectl_pod(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
+    """host.name, and oom_kill of each container that ended so and of each event that shows one, all of one node."""
+    container, nodes = "", dict[str, tuple[int, str]]()
+    kills: list[Event] = []
     for number, text in lines:
         fields: dict[str, str] = {}
-        if found := _POD_CONTAINER.match(text):
+        if found := _POD_NODE.match(text):
+            nodes.setdefault(found["node"], (number, text))
+        elif found := _POD_CONTAINER.match(text):
             container = found["name"]
         elif (found := _POD_REASON.match(text)) and found["reason"] == "OOMKilled":
             fields = {"comm": container, **_OF_A_GROUP}
         elif found := _KILLED_EVENT.match(text):
+            nodes.setdefault(found["object"].removeprefix("node/"), (number, text))
             who = _KILLED_PROCESS.search(found["message"])
             fields = {"comm": printable(who["comm"]) if who else ""}
             if "cgroup" in found["message"]:
                 fields |= _OF_A_GROUP
         if fields:
-            yield Event("oom_kill", source.cite(number, text), source.time, fields)
+            kills.append(Event("oom_kill", source.cite(number, text), source.time, fields))
+    if kills and len(nodes) == 1:  # not where kubectl ran
+        ((node, place),) = nodes.items()
+        yield Fact("host.name", node, source.cite(*place), time=source.time)
+        yield from kills
+    elif kills:
+        odd.note(
+            kills[0].cite.line or 0, kills[0].cite.text, "ended at its limit, on a node that is not shown, or several"
+        )
 
 
 KUBECTL_POD = Parser(
     KUBECTL_POD_NAME, "kubectl describe pod, kubectl get events", parse_kubectl_pod,
-    opens=re.compile(rf"{_NODE_NAME.pattern}|(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON\s+OBJECT\s|Events:\s*$"),
+    opens=re.compile(rf"{_NODE_NAME.pattern}|(?:NAMESPACE\s+)?LAST SEEN\s+TYPE\s+REASON\s+OBJECT\s"),
     confirm=lambda ahead: ahead[0][:5] != "Name:" or any(text.startswith("Namespace:") for text in ahead[1:3]),
     continues=any_of(_NODE_OTHER, _EVENT_ROW, blank=True),
 )  # fmt: skip

@@ -65,7 +65,6 @@ FORMS = (CSV, JSON, TEXT)
 INTERVALS = re.compile(r"#\s+time\s+(?:counts|cpu\s+counts)\s+unit\s+events\s*$")
 STARTED = re.compile(r"# started on \w{3} \w{3} ")
 ELAPSED = re.compile(r"\s*(\d{1,9}[.,]\d{1,9})(?: \+- [\d.,]+)? seconds time elapsed")
-SLEEP = re.compile(r"\bperf stat .{0,2000}\ssleep (\d{1,6})\s*$")
 REST = re.compile(
     r"\s*[\d.,]{1,20} seconds (?:user|sys)\b|Some events weren't counted|\s*#\s|\s*\(?The counter|\s*echo \d|"
     r"\s*perf stat "
@@ -91,32 +90,32 @@ MIN_INSTRUCTIONS = 1e8  # a hundredth of a second
 
 
 class Count(NamedTuple):
-    """A row: the event, how often (None: not counted; a clock in seconds), the time of -I, and whether it is of a part
-    of the CPUs.
+    """A row: the event, how often (None: not counted; a clock in seconds), the time of -I, and whether several rows, of
+    some CPUs each, are to be added up.
     """
 
     event: str
     value: float | None
     at: str
-    is_part: bool
+    is_partial: bool
 
 
 def count_of(text: str) -> Count | None:
-    """The count in a line."""
+    """The row that a line is, of any of the forms; None if it is none."""
     found = next(filter(None, (form.match(text) for form in FORMS)), None)
     if found is None:
         return None
     unit, digits, clock = found["unit"] or "", found["count"], found["at"] or ""
-    is_part = bool(found.groupdict().get("part"))
+    is_partial = bool(found.groupdict().get("part"))
     if digits.startswith("<"):
-        return Count(found["event"], None, clock, is_part)
+        return Count(found["event"], None, clock, is_partial)
     if found.re is TEXT and not unit:
         digits = re.sub(r"\D", "", digits)  # signs between thousands
     elif found.re is TEXT:
         whole, _, part = re.sub(r"[^\d.,]", "", digits).replace(",", ".").rpartition(".")
         digits = f"{whole.replace('.', '')}.{part}" if whole else part
     value = float(digits) / (1000 if unit == "msec" else 1)
-    return Count(found["event"], value, clock, is_part) if value <= MAX_QUANTITY else None
+    return Count(found["event"], value, clock, is_partial) if value <= MAX_QUANTITY else None
 
 
 @dataclass(slots=True)
@@ -133,11 +132,11 @@ class _Run:
     at: str = ""
     began: float = 0.0
     counts: dict[str, float] = field(default_factory=dict)
+    counted: dict[str, str] = field(default_factory=dict)  # the event that a count is of
     first: Citation | None = None
 
     def __post_init__(self) -> None:
-        if waited := SLEEP.search(self.source.command):
-            self.elapsed = float(waited[1])  # -x and -j do not print it
+        self.elapsed = seconds_of_sleep(self.source.command)  # -x and -j do not print it
 
     def add(self, row: Count, cite: Citation) -> Iterator[Sample]:
         """Takes a count; gives the rates of the interval that it ends. Those of parts of the CPUs are added up."""
@@ -151,7 +150,10 @@ class _Run:
         names = HOST_RATES if self.is_host else PROCESS_RATES if self.entity else {}
         if event in names:
             self.first = self.first or cite
-            self.counts[names[event]] = count + (self.counts.get(names[event], 0.0) if row.is_part else 0.0)
+            metric = names[event]
+            earlier = self.counts.get(metric, 0.0) if row.is_partial else 0.0
+            if not row.is_partial or self.counted.setdefault(metric, event) == event:  # not what is the same again
+                self.counts[metric] = earlier + count
 
     def finish(self) -> Iterator[Record]:
         """What is known at its end."""
@@ -170,7 +172,7 @@ class _Run:
             values = {name: count / seconds for name, count in self.counts.items()}
             kind, time = "system" if self.is_host else "process", None if self.at else self.source.time
             yield Sample(kind, values, self.first, READER, self.entity, time)
-        self.counts, self.first = {}, None
+        self.counts, self.counted, self.first = {}, {}, None
 
     def _sum(self, event: re.Pattern[str]) -> tuple[float, Citation] | None:
         """The first of several events that say the same."""
@@ -178,7 +180,25 @@ class _Run:
 
 
 WITH_VALUE = "eIxoptrCDGM"
+LONG_WITH_VALUE = ("pid", "event", "delay", "timeout", "interval-print", "field-separator", "output", "repeat")
 PARTS = {"C", "G", "for-each-cgroup", "cpu", "cgroup"}  # options that count a part of the host
+
+
+def _options(command: str) -> tuple[dict[str, str], list[str]]:
+    """The options of perf stat by name, and the job behind them."""
+    words = command.rpartition("perf stat ")[2].split() if "perf stat " in command else []
+    options: dict[str, str] = {}
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, _, value = word.lstrip("-").partition("=")
+        if not word.startswith("--"):
+            while len(name) > 1 and name[0] not in WITH_VALUE:
+                options[name[0]], name = "", name[1:]
+            name, value = name[:1], name[1:]
+        options[name] = value or (words.pop(0) if words and (name in WITH_VALUE or name in LONG_WITH_VALUE) else "")
+    return options, words
 
 
 def command_scope(command: str) -> tuple[bool, Entity]:
@@ -187,19 +207,22 @@ def command_scope(command: str) -> tuple[bool, Entity]:
     >>> command_scope("perf stat -I 500 -a -e page-faults sleep 2")
     (True, ())
     """
-    words = iter(command.rpartition("perf stat ")[2].split() if "perf stat " in command else ())
-    options: dict[str, str] = {}
-    for word in words:
-        if not word.startswith("-"):
-            break
-        name, _, value = word.lstrip("-").partition("=")
-        if not word.startswith("--"):
-            name, value = name[:1], name[1:]
-        options[name] = value or (next(words, "") if name in WITH_VALUE or name in ("pid", "event") else "")
+    options, _ = _options(command)
     if PARTS & options.keys():
         return False, ()
     pid = options.get("p", "") or options.get("pid", "")
     return "a" in options or "all-cpus" in options, (("pid", pid),) if pid.isdigit() else ()
+
+
+def seconds_of_sleep(command: str) -> float:
+    """How long `sleep N`, where it is all of the job, had it counted; 0 if that is not so.
+
+    >>> seconds_of_sleep("perf stat -a -x, -e page-faults sleep 2"), seconds_of_sleep("perf stat -a ./job; sleep 2")
+    (2.0, 0.0)
+    """
+    options, job = _options(command)
+    is_whole = not options.keys() & {"D", "delay", "timeout", "r", "repeat"}
+    return float(job[1]) if is_whole and len(job) == 2 and job[0] == "sleep" and job[1][:6].isdigit() else 0.0
 
 
 @with_errors(READER)

@@ -118,7 +118,9 @@ LOCK_ROW = re.compile(
 )
 LOCK_FIELDS = re.compile(r"# output: contended[^\w\s] ?total wait[^\w\s] ?max wait[^\w\s] ?avg wait[^\w\s]")
 LOCK_FIELDS_ROW = re.compile(
-    r"\d{1,12}[^\w\s] ?(?P<ns>\d{1,18})[^\w\s] ?\d{1,18}[^\w\s] ?\d{1,18}[^\w\s] ?\S{1,20} ?(?P<caller>\S.{0,2000})$"
+    r"\d{1,12}[^\w\s] ?(?P<ns>\d{1,18})[^\w\s] ?\d{1,18}[^\w\s] ?\d{1,18}[^\w\s] ?"
+    r"(?:r?spin(?:lock)?|mutex|semaphore|rt-mutex|rwsem|rwlock(?:-rt)?|pcpu-sem)(?::[RW])?[^\w\s]? ?"
+    r"(?P<caller>\S.{0,2000})$"
 )
 _FUNCTION = re.compile(r"([A-Za-z_][\w.]{1,120})(?:\+0x|\s|[,;]|$)")
 LOCK_FRAME = re.compile(r"\s{2,40}0x[0-9a-f]{6,16}\s+(?P<function>\S{0,120}?)(?:\+0x[0-9a-f]{1,8})?\s*$")
