@@ -31,7 +31,7 @@ ROUND = 450  # lines of one round of a loop over files of /proc, at most
 WIDEST = 24  # columns of a table
 UNREAD = (  # parts of the names of fixtures and files that a search does not read
     "atop_", "nmon", "prometheus", "pcp", "pm", "sadf", "/dstat", "collectl_", "oswatcher", "pt-stalk", "json", "ja-jp",
-    "kernel_events", "snoop", "bpftrace", "below", "perf_stat",
+    "kernel_events", "function_graph", "snoop", "bpftrace", "below", "perf_stat",
 )  # fmt: skip
 UNITS = {
     "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40, "%": 0.01, "ms": 0.001, "min": 60, "h": 3600,
