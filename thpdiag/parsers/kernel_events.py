@@ -445,10 +445,10 @@ class _Clause(NamedTuple):
 
 
 class _Program:
-    """What the command says of its maps."""
+    """What the command says of its maps; `is_cut_short` if somebody ended it (^C)."""
 
-    def __init__(self, command: str) -> None:
-        self.command = command[:MAX_PROGRAM_CHARS]
+    def __init__(self, command: str, *, is_cut_short: bool = False) -> None:
+        self.command, self.is_cut_short = command[:MAX_PROGRAM_CHARS], is_cut_short
         self._clauses = [(found["probes"], found["body"]) for found in _CLAUSE.finditer(self.command)]
         filters = (found["filter"] for found in _CLAUSE.finditer(self.command))
         self.is_whole = all(one is None or _BEGAN.match(one.strip()) for one in filters)
@@ -456,7 +456,7 @@ class _Program:
 
     def seconds(self) -> float | None:
         """How long it ran and added up, if it ended by itself and printed once."""
-        if _OTHER_PRINTS.search(self.command):
+        if self.is_cut_short or _OTHER_PRINTS.search(self.command):
             return None
         if found := _INTERVAL.search(self.command):
             return int(found["count"]) * (1.0 if found["unit"] == "s" else 1e-3)
@@ -507,7 +507,7 @@ def read_maps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Rec
             current.add(bucket)
         elif text.strip() and not ATTACHING.match(text):
             errors.note(number, text, "a line that bpftrace does not print for a map")
-    program, known = _Program("" if is_cut_short else source.command), set[str]()
+    program, known = _Program(source.command, is_cut_short=is_cut_short), set[str]()
     for maps in by_map.values():
         for one in maps:
             yield from _spread(one, program, source)

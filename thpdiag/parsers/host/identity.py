@@ -31,10 +31,12 @@ Installed packages of the applications that react to huge pages, and of tuned: l
 
     mongodb-org-server-7.0.12-1.el8.x86_64               Mon 05 Aug 2024 10:00:00 AM UTC
     ii  redis-server   5:6.0.16-1ubuntu1   amd64   Persistent key-value database with network interface
+    redis                               SUSE Linux Enterprise 15            6.2.6-150400.3.22.1
 
 sosreport keeps them as installed-rpms and installed-debs (`rpm -qa` with the date behind, `dpkg -l`). Of dpkg only rows
-that begin with `ii` are installed. Release and epoch are left out: they are the distribution's. Other packages yield
-nothing. That a package is installed does not say that it runs.
+that begin with `ii` are installed. supportconfig has names, distributions, and versions below a line of titles. Release
+and epoch are left out: they are the distribution's. Other packages yield nothing. That a package is installed does not
+say that it runs.
 
 What a host runs in: `hostnamectl`, `systemd-detect-virt`, `virt-what`.
 
@@ -275,13 +277,15 @@ OS_RELEASE = Parser(
 
 _RPM = re.compile(r"([\w.+]{1,60}(?:-[\w.+]{1,60}){0,8})-(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\.(?:\w{4,7})(?:\s|$)")
 _DEB = re.compile(r"ii\s+([\w.+-]{1,80})(?::\w+)?\s+(?:\d+:)?(\d[\w.+~]{0,60})\S{0,60}(?:\s|$)")
+_SUSE_HEAD = re.compile(r"NAME\s{1,40}DISTRIBUTION\s{1,40}VERSION\s*$")
+_SUSE = re.compile(r"([\w.+-]{1,80})\s{1,40}[A-Z(].{0,60}?\s{1,40}(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\s*$")
 _LIST = re.compile(r"(?:^|/)(?:installed-(?:rpms|debs)|sos_commands/(?:rpm/sh_-c_rpm_\S*-qa|dpkg/dpkg_-l)[^/]*)$")
 
 
 def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
     """package.version of applications, tuned.version."""
     for number, line in lines:
-        found = _RPM.match(line) or _DEB.match(line)
+        found = _RPM.match(line) or _DEB.match(line) or _SUSE.match(line)
         if not found:
             continue
         name, version = found.groups()
@@ -294,7 +298,8 @@ def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
 
 PACKAGES = Parser(
     "packages", "lists of installed packages: rpm -qa, dpkg -l", parse_packages,
-    opens=re.compile(r"Desired=Unknown/Install/Remove/Purge/Hold"), continues=lambda _: True, paths=(_LIST,),
+    opens=re.compile(rf"Desired=Unknown/Install/Remove/Purge/Hold|{_SUSE_HEAD.pattern}"), continues=lambda _: True,
+    paths=(_LIST,),
 )  # fmt: skip
 
 
