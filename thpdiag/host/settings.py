@@ -512,7 +512,7 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
 
 
 def _takes_in_code(release: Fact | None) -> bool:
-    return release is not None and re.search(r"\.el(?:9|1\d)", str(release.value)) is not None
+    return release is not None and re.search(r"\.el(?:9|1\d)|-default$", str(release.value)) is not None
 
 
 def smaller_sizes(facts: Sequence[Fact]) -> Iterator[Fact]:

@@ -277,15 +277,15 @@ OS_RELEASE = Parser(
 
 _RPM = re.compile(r"([\w.+]{1,60}(?:-[\w.+]{1,60}){0,8})-(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\.(?:\w{4,7})(?:\s|$)")
 _DEB = re.compile(r"ii\s+([\w.+-]{1,80})(?::\w+)?\s+(?:\d+:)?(\d[\w.+~]{0,60})\S{0,60}(?:\s|$)")
-_SUSE_HEAD = re.compile(r"NAME\s{1,40}DISTRIBUTION\s{1,40}VERSION\s*$")
-_SUSE = re.compile(r"([\w.+-]{1,80})\s{1,40}[A-Z(].{0,60}?\s{1,40}(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\s*$")
+_SUPPORTCONFIG_HEAD = re.compile(r"NAME\s{1,40}DISTRIBUTION\s{1,40}VERSION\s*$")
+_SUPPORTCONFIG = re.compile(r"([\w.+-]{1,80})\s{1,40}[A-Z(].{0,60}?\s{1,40}(\d[\w.+~^]{0,40})-[\w.+~^]{1,60}\s*$")
 _LIST = re.compile(r"(?:^|/)(?:installed-(?:rpms|debs)|sos_commands/(?:rpm/sh_-c_rpm_\S*-qa|dpkg/dpkg_-l)[^/]*)$")
 
 
 def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
     """package.version of applications, tuned.version."""
     for number, line in lines:
-        found = _RPM.match(line) or _DEB.match(line) or _SUSE.match(line)
+        found = _RPM.match(line) or _DEB.match(line) or _SUPPORTCONFIG.match(line)
         if not found:
             continue
         name, version = found.groups()
@@ -298,8 +298,8 @@ def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
 
 PACKAGES = Parser(
     "packages", "lists of installed packages: rpm -qa, dpkg -l", parse_packages,
-    opens=re.compile(rf"Desired=Unknown/Install/Remove/Purge/Hold|{_SUSE_HEAD.pattern}"), continues=lambda _: True,
-    paths=(_LIST,),
+    opens=re.compile(rf"Desired=Unknown/Install/Remove/Purge/Hold|{_SUPPORTCONFIG_HEAD.pattern}"),
+    continues=lambda _: True, paths=(_LIST,),
 )  # fmt: skip
 
 
