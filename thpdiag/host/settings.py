@@ -512,6 +512,7 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
 
 
 def _takes_in_code(release: Fact | None) -> bool:
+    """Whether a release number says little, as the distribution brings later code to it: RHEL from 9 on, SUSE."""
     return release is not None and re.search(r"\.el(?:9|1\d)|-default$", str(release.value)) is not None
 
 

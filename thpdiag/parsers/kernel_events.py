@@ -55,7 +55,8 @@ Units: of a time that the program computes (`(nsecs - @start[tid]) / 1000`) as i
 name tells (ns, nsec, nsecs, the same of us and ms: `@nsecs_compact`), else it is not used. What is measured is taken
 from the name of the map or from the probes of the command above it: compaction, direct reclaim, a collapse. K, M, G are
 powers of 1024. Keys are what the script made them; the first word is taken for the task's name. Sums and counts are
-rates where the command says how long it ran (`interval:s:10 { exit(); }`, `timeout 10`, `-c 'sleep 10'`), else nothing.
+rates where one known probe without a filter was counted for as long as the command says (`interval:s:10 { exit(); }`,
+`timeout 10`, `-c 'sleep 10'`) and nobody ended it before (^C), else nothing.
 hist() has buckets of powers of two, lhist() of equal size with `(..., 0)` and `[100, ...)` at the ends.
 Source: bpftrace src/output.cpp (0.17); recorded with 0.17.
 """
@@ -581,9 +582,16 @@ def _rates(maps: list[_Map], program: _Program, errors: ParseErrors) -> dict[str
     return {metric: (value, largest) for metric, value in sums.items()}
 
 
+def _confirm_map(ahead: list[str]) -> bool:
+    """A number, or the first bucket of a histogram; perhaps below the ^C that ended the program."""
+    below = [text for text in ahead if text.strip() and not text.startswith("^C")]
+    found = BPFTRACE_MAP.match(below[0]) if below else None
+    return bool(found and (VALUE.match(found["rest"]) or any(BUCKET.match(text) for text in below[1:2])))
+
+
 BPFTRACE_HISTOGRAMS = Parser(
     HISTOGRAMS, "histograms, sums and counts of bpftrace", read_maps,
-    opens=re.compile(r"@\w{0,60}(?:\[[^\]]{0,120}\])?:\s*(?:$|\d{1,18}\s*$|count \d{1,18}, average )"),
+    opens=re.compile(r"\^C\s*$|@\w{0,60}(?:\[[^\]]{0,120}\])?:\s*(?:$|\d{1,18}\s*$|count \d{1,18}, average )"),
     continues=any_of(BPFTRACE_MAP, BUCKET, ATTACHING, blank=True),
-    confirm=lambda ahead: VALUE.search(ahead[0]) or any(BUCKET.match(text) for text in ahead[1:2]),
+    confirm=_confirm_map,
 )  # fmt: skip

@@ -178,7 +178,7 @@ _POD_CONTAINER = re.compile(r"\s{2}(?P<name>[a-z0-9][a-z0-9.-]{0,62}):\s*$")
 _EVENT_ROW = re.compile(r"(?:\S{1,63}\s+)?\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+(?:Warning|Normal)\s")
 _KILLED_EVENT = re.compile(
     r"(?:\S{1,63}\s+)?(?:\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?)\s+Warning\s+(?P<reason>OOMKilling|SystemOOM)\s+"
-    r"(?:\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+)?(?P<object>\S{1,200})\s+(?P<message>\S.{0,2000})$"
+    r"(?:\S{1,20}(?: \(x\d{1,7} over \S{1,10}\))?\s+)?(?P<object>[\w.-]{1,40}/\S{1,200})\s+(?P<message>\S.{0,2000})$"
 )
 _KILLED_PROCESS = re.compile(r"(?:[Kk]illed process \d{1,10} \(|victim process: )(?P<comm>[^,)]{1,15})")
 
