@@ -52,6 +52,7 @@ def test_maps_of_bpftrace(command: str, printed: str, expected: dict[str, float]
     ],
 )
 def test_how_long_perf_stat_counted(command: str, faults: float | None) -> None:
+    """A rate where `sleep` alone was the run, on all CPUs, from its start."""
     assert (
         rates(f"[root@db1 ~]# {command}\n1200,,page-faults,1001,100.00,,\n").get("node_vmstat_pgfault:rate") == faults
     )
@@ -68,6 +69,7 @@ def test_two_names_of_an_event_are_one_count() -> None:
 
 @pytest.mark.parametrize("command", ["strace -c -etrace=memory -p 7", "strace -c -p 7 2>&1 | egrep 'madvise|mmap'"])
 def test_chosen_calls_have_no_share(command: str) -> None:
+    """No fact from a share among the calls that somebody chose."""
     head = "% time     seconds  usecs/call     calls    errors syscall"
     table = f"{head}\n 99.00    4.120441        9812       420           madvise\n"
     assert not [r for r in readings(f"# {command}\n{table}".encode()) if isinstance(r.record, Fact)]
