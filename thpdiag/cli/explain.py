@@ -47,7 +47,7 @@ def command(
         given = read_input(paths, options, stdin=stdin, progress=show)
         diagnoses = diagnose_input(given, rules, options, progress=show)
         quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)
-    found, result = explain(rule, diagnoses, quotes, options.typed_options), document(diagnoses, options.told)
+    found, result = explain(rule, diagnoses, quotes, options.typed_options), document(diagnoses, options.typed_options)
     if redaction:
         from thpdiag.redact.document import redacted_explanation
 

@@ -276,7 +276,7 @@ def entry_share(profile: Profile, table: SymbolTable, slide: int) -> float | Non
     None if there are too few chains. Truncated chains do not count.
     """
     addresses = [
-        frame.frame_addresses if frame.kernel and frame.frame_addresses is not None else 0 for frame in profile.frames
+        frame.address if frame.kernel and frame.address is not None else 0 for frame in profile.frames
     ]
     frame_addresses, chains = np.array(addresses, np.uint64), profile.chains
     kernel = (frame_addresses != 0)[chains.frames]

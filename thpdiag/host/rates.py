@@ -238,12 +238,12 @@ def knee(points: Points) -> Knee | None:
     if not knees.before[0] > 0:
         return None
     return Knee(
-        float(knees.before[0]), float(knees.after[0]), points.samples[int(knees.index[0])], float(knees.falls[0])
+        float(knees.before[0]), float(knees.after[0]), points.samples[int(knees.position[0])], float(knees.falls[0])
     )
 
 
 class Knees(NamedTuple):
-    """The fields of `Knee` for many curves, as arrays; `index` is that of the value at the knee.
+    """The fields of `Knee` for many curves, as arrays; `position` is the index of the value at the knee.
 
     A curve that does not grow has a `before` of 0 or less.
     """
@@ -251,7 +251,7 @@ class Knees(NamedTuple):
     before: Floats
     after: Floats
     falls: Floats
-    index: Ints
+    position: Ints
 
 
 def find_knees(seconds: Floats, values: Floats) -> Knees:
@@ -438,7 +438,7 @@ class Batch(NamedTuple):
         for end in np.unique(ends[ends >= MIN_KNEE_POINTS]).tolist():
             rows = np.flatnonzero(ends == end)
             seconds, knees = self.seconds[rows], find_knees(self.seconds[rows, :end], self.values[rows, :end])
-            times = seconds[np.arange(len(rows)), knees.index]
+            times = seconds[np.arange(len(rows)), knees.position]
             before = np.where(knees.before > 0, knees.before, np.nan)
             figures[rows] = knees.after / before
             shorter = np.minimum(times - seconds[:, 0], seconds[:, -1] - times)

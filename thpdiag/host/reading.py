@@ -246,7 +246,7 @@ def _reread_lists(
     wanted = {member: {row.sha256 for row in inputs if row.member == member} for member in partial}
     lists: dict[str, list[TaggedRecord]] = {}
     for member in reread(wanted, paths, options.limits):
-        readings = _read_member(member, detector, SpooledMembers(), twice=False) or ()
+        readings = _read_member(member, detector, SpooledMembers(), rereadable=False) or ()
         member.finish()
         if member.sha256 in wanted[member.path]:
             lists.setdefault(member.path, []).extend(r for r in readings if isinstance(r.record, SymbolList))
