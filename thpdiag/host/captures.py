@@ -121,10 +121,8 @@ def drop_link_copies(
         # A copy is a file without a path on the host that equals one with a path, or a log that equals its named tail.
         paths = {member: system_path(member) for member in members}
         tails = {path for member, path in paths.items() if is_tail(member)}
-        has_placed = any(path is not None for path in paths.values())
-        copies |= {
-            m for m, path in paths.items() if (path is None and has_placed) or (path in tails and not is_tail(m))
-        }
+        has_path = any(path is not None for path in paths.values())
+        copies |= {m for m, path in paths.items() if (path is None and has_path) or (path in tails and not is_tail(m))}
     return {member: () if member in copies else readings_of_member for member, readings_of_member in readings.items()}
 
 
@@ -219,13 +217,7 @@ def drop_repeated_messages(records: Iterable[Record]) -> Iterator[Record]:
     known: dict[tuple[object, ...], dict[str, list[Event]]] = defaultdict(dict)  # equal messages by member
     counts: Counter[tuple[object, ...]] = Counter()
     for record in records:
-        # Stacks read from /proc are samples, each of them a new one.
-        is_sample = (
-            isinstance(record, Event)
-            and record.kind == "task_stack"
-            and record.fields.get("how") not in LOGGED_STACK_SOURCES
-        )
-        if isinstance(record, Event) and record.kind in LOG_MESSAGE_KINDS and not is_sample:
+        if isinstance(record, Event) and record.kind in LOG_MESSAGE_KINDS and _is_logged(record):
             fields = sorted((k, v) for k, v in record.fields.items() if k not in LOG_DEPENDENT_FIELDS)
             key = (record.kind, record.stack, *fields)
             number = counts[key, record.cite.member]
@@ -234,6 +226,11 @@ def drop_repeated_messages(records: Iterable[Record]) -> Iterator[Record]:
                 continue
             known[key].setdefault(record.cite.member, []).append(record)
         yield record
+
+
+def _is_logged(event: Event) -> bool:
+    """Whether an event is from a log; stacks read from /proc are samples, each of them a new one."""
+    return event.kind != "task_stack" or event.fields.get("how") in LOGGED_STACK_SOURCES
 
 
 def _is_repeated(event: Event, number: int, known: Mapping[str, Sequence[Event]]) -> bool:

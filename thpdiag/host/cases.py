@@ -158,8 +158,7 @@ def _size_error(fact: Fact) -> str:
 
 
 def _setting_error(fact: Fact) -> str:
-    """Return an error for an effective value outside of the bounds; a configured value may be one that the kernel
-    rejects."""
+    """Return an error for an effective value out of bounds; the kernel may reject a configured one."""
     bounds = _SETTING_BOUNDS.get(fact.name)
     if bounds is None or fact.provenance or not isinstance(fact.value, int):
         return ""
@@ -235,7 +234,7 @@ def _setting_name(fact: Fact) -> str:
     return f"thp.hugepages-{size}.{fact.name.rpartition('.')[2]}" if size else fact.name
 
 
-def _starts_state(name: str) -> bool:
+def _cuts_state(name: str) -> bool:
     """Whether a written setting starts a new state: those of huge pages and of compaction."""
     return is_runtime_setting(name) or name in COMPACTION_SETTINGS
 
@@ -249,7 +248,7 @@ def _is_measured(record: Record) -> TypeGuard[Fact]:
     """Whether a record is a reading from the kernel of a setting of the whole host."""
     if not isinstance(record, Fact) or record.provenance or {key for key, _ in record.labels} - {"size"}:
         return False
-    return _starts_state(record.name)
+    return _cuts_state(record.name)
 
 
 def _is_written(record: Record) -> TypeGuard[Event]:
@@ -275,7 +274,7 @@ def cut_states(
     placed: list[Record] = [
         r
         for r in records
-        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _starts_state(r.name))
+        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _cuts_state(r.name))
     ]
     placed += [r for r in records if isinstance(r, Fact) and r.name.startswith("work.")]
     changes = _setting_changes(placed, order)
@@ -322,18 +321,14 @@ def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
 
 
 def _setting_changes(records: Sequence[Record], order: TextOrder) -> dict[str, list[Fact]]:
-    """Return the changes of settings by member, in text order, as facts with the new value.
-
-    A change is a write at a prompt, or a reading that differs from the previous one. The value is empty if unknown.
-    """
+    """Return the setting changes of each member in text order, as facts with the new value (empty if unknown): writes
+    at a prompt, and readings that differ from the previous one."""
     changes: dict[str, list[Fact]] = defaultdict(list)
     known: dict[tuple[str, str], str] = {}
     relevant = [
         r
         for r in records
-        if _is_measured(r)
-        or _is_label(r)
-        or ((_is_written(r) or _is_unclear(r)) and _starts_state(r.fields["setting"]))
+        if _is_measured(r) or _is_label(r) or ((_is_written(r) or _is_unclear(r)) and _cuts_state(r.fields["setting"]))
     ]
     for record in sorted(relevant, key=lambda r: (r.cite.member, order.place(r.cite))):
         if isinstance(record, Event):
@@ -372,8 +367,7 @@ def _segments_by_line(
 def _member_segments(
     member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None, order: TextOrder
 ) -> list[Segment]:
-    """Return the segments of a member between the places of its changes; `first` is the order number of the first
-    one."""
+    """Return the segments of a member between its changes; `first` is the order number of the first one."""
     places = sorted({order.place(cut.cite) for cut in cuts})
     before = [r for r in records if _is_measured(r) and order.place(r.cite) < places[0]]
     settings = {_setting_name(record): str(record.value) for record in before}
@@ -417,8 +411,7 @@ def _split_by_code(series: Series, code: Ints) -> list[Series]:
 def _segment_at_time(
     record: Record, spans: Sequence[tuple[Segment, Mapping[Clock, Span | None]]], clock: HostClock
 ) -> Segment | None:
-    """Return the segment whose times contain those of the record; None if they are not comparable or it may be in
-    two."""
+    """Return the segment with the times of the record; None if that cannot be decided."""
     begin, end = clock.span(record)
     if begin is None or end is None:
         return None
@@ -433,8 +426,7 @@ def _segment_at_time(
 
 
 def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segment]:
-    """Return one segment, or one per bundle root or label if parts of the input were recorded under different
-    settings."""
+    """Return one segment, or one per bundle root or label if their settings differ."""
     measured = [record for record in records if _is_measured(record)]
     labels = path_settings(set(map(member_of, records)))
     segments: dict[str, Segment] = {}
@@ -460,10 +452,7 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
 def _bundle_finder(
     records: Sequence[Record], measured: Sequence[Fact], labels: Mapping[str, str]
 ) -> Callable[[str], str]:
-    """Return a function that maps a member to its label, its bundle root or its folder.
-
-    If the files of such a group disagree about a setting, each member is its own group.
-    """
+    """Return a function from member to label, bundle root or folder; to itself if the files there disagree."""
     root = root_finder(set(map(member_of, records)))
 
     def folder(member: str) -> str:
@@ -502,8 +491,7 @@ def _span(segment: Segment, time_base: Clock, clock: HostClock) -> Span | None:
 
 
 def _split_at_reboot(segment: Segment, clock: HostClock) -> Sequence[Segment]:
-    """Return a segment in two parts if its settings may hold only since the last boot; records in doubt are after
-    it."""
+    """Return a segment, split if its settings may hold only since the last boot; records in doubt are after it."""
     if not segment.facts or not clock.anchors:
         return [segment]
     roots = {root_of(fact.cite.member) for fact in segment.facts}

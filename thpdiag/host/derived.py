@@ -65,14 +65,7 @@ SHARES: Mapping[str, tuple[str, str]] = {  # the first metric divided by the sec
     "cgroup_memory_high_share": ("cgroup_memory_usage_bytes", "cgroup_memory_high_limit_bytes"),
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
-ZONES = (
-    "",
-    "_dma",
-    "_dma32",
-    "_normal",
-    "_high",
-    "_movable",
-)  # suffixes of counters; from 4.8 on one counter covers all zones
+ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # from 4.8 on one counter covers all zones
 DIRECT_RECLAIM, KSWAPD_RECLAIM = (tuple(f"node_vmstat_pgsteal_{by}{z}" for z in ZONES) for by in ("direct", "kswapd"))
 DIRECT_RECLAIM_SHARE = "node_direct_reclaim_share.lifetime"
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
@@ -82,10 +75,7 @@ DIFFERENCES = {  # the first metric minus the second
 }
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
-CGROUP_LISTS = (
-    "cgroup_memory_active_anon_bytes",
-    "cgroup_memory_inactive_anon_bytes",
-)  # anonymous pages on the LRU lists
+CGROUP_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")  # anonymous pages
 CGROUP_ANON = "cgroup_memory_anon_bytes"  # mapped anonymous pages
 MIN_LISTED_BYTES = 256.0 * 2**20  # smaller control groups are ignored
 PAGE_BYTES = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
@@ -157,9 +147,8 @@ def _add_quanta(known: Mapping[str, float], added: Iterable[str], huge_page: flo
 
 
 def _differences(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        n: values[whole] - values[part] for n, (whole, part) in DIFFERENCES.items() if {whole, part} <= values.keys()
-    }
+    pairs = {name: pair for name, pair in DIFFERENCES.items() if set(pair) <= values.keys()}
+    return {name: values[whole] - values[part] for name, (whole, part) in pairs.items()}
 
 
 def _share(part: Any, whole: Any) -> Any:
@@ -300,13 +289,7 @@ _NAMES = (
     (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
 )
 _REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # has no THP: mm/Kconfig of 5.15 and later
-_EL6 = (
-    (131, "6.0"),
-    (220, "6.1"),
-    (279, "6.2"),
-    (358, "6.3"),
-    (431, "6.4"),
-)  # builds below this number belong to this minor release
+_EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release
 
 
 def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:

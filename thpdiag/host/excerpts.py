@@ -125,10 +125,8 @@ class ColumnHeadings:
 
 
 def _heading_fits(heading: str, row: str) -> bool:
-    """Whether a heading has as many words as the row has columns after the time, and the row has enough numbers.
-
-    A process listing has more words and fewer numbers. Recorders put `#` before headings.
-    """
+    """Whether a heading has as many words as the row has columns after the time, and the row enough numbers; process
+    listings have more words and fewer numbers. Recorders put `#` before headings."""
     names, values = (text.replace("#", " ").split() for text in (heading, row))
     for words in (names, values):
         while words and (words[0] in ("Date", "Time") or _TIME.fullmatch(words[0])):
@@ -152,16 +150,10 @@ MAX_BUFFER_BYTES = 1 << 22  # of lines before a needed one that are searched for
 _ROW = re.compile(
     r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
 )
-_ONE_NUMBER_FILE = re.compile(
-    r"\s*\S{0,400}/(?P<name>\w+):(?P<value>\d+)(?P<further>\s+\S.*)?\s*$"
-)  # files that contain one number
-_LABEL = re.compile(
-    r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)"
-)  # labelled lines of top
+_ONE_NUMBER_FILE = re.compile(r"\s*\S{0,400}/(?P<name>\w+):(?P<value>\d+)(?P<further>\s+\S.*)?\s*$")
+_LABEL = re.compile(r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)")  # of top
 _FRAME = re.compile(r"(?:\s*[0-9a-f]{3,16} |\t| {8})(?!.*\d\.\d{6,9}:)\s*\S")
-_SHARE = re.compile(
-    r"[-+]?\s*\d{1,3}(?:\.\d+)?%"
-)  # a row of perf report, whose call graph may follow after an empty line
+_SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # perf report, whose call graph may follow after an empty line
 _UNFOLDED = re.compile(r" ++[-+|]?\s*+\S")  # below a row that begins with `-` in the terminal view of perf report
 _PERF_TOP_ROW = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # a row of perf top, which is indented
 _COUNTER_KINDS = frozenset(("counter", "effect", "toggle", "total", "cpu"))
@@ -195,8 +187,8 @@ def line_blocks(text: bytes) -> Iterator[bytes]:
 class _OpenExcerpt:
     """An excerpt that may have further lines.
 
-    `left` is the number of lines that it may still span. For a snapshot, `first` is the name in the cited row and
-    `rows` are the rows so far.
+    `left` is the number of lines that it may still span. Of a snapshot, `first` is the name in the cited row and `rows`
+    are those found.
     """
 
     request: ExcerptRequest

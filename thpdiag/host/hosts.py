@@ -47,14 +47,8 @@ _COUNTED_WORDS = re.compile(
     r"update|variant|version|vmstat|week|window|work|year|zone|bad|bug|sr",
     re.IGNORECASE,
 )
-SYSTEM_FOLDERS = frozenset(
-    {"dev", "etc", "proc", "run", "sos_commands", "sys", "usr", "var"}
-)  # names below these folders are no hosts (node0)
-MENTIONED_FACTS = (
-    "kernel.release",
-    "os.name",
-    "thp.directory",
-)  # facts that a note reports of a host without measurements
+SYSTEM_FOLDERS = frozenset({"dev", "etc", "proc", "run", "sos_commands", "sys", "usr", "var"})  # without host names
+MENTIONED_FACTS = ("kernel.release", "os.name", "thp.directory")  # reported of a host without measurements
 
 
 @dataclass(slots=True)
@@ -185,9 +179,7 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
         speaker, host, *remote = reading.group
         if host and not remote:
             first.setdefault(speaker, host)
-    if any(
-        len(reading.group) > 2 for reading in readings
-    ):  # output of the local host belongs to none of the remote ones
+    if any(len(reading.group) > 2 for reading in readings):  # remote hosts, to which local output does not belong
         for reading in readings:
             if not reading.group[1] and _is_from_output(reading):
                 first.setdefault(reading.group[0], SHELL_HOST)
@@ -200,11 +192,8 @@ def _records_of_member(root: str, readings: Sequence[TaggedRecord]) -> tuple[lis
     hosts: dict[str, HostRecords] = {}
     notes: list[Note] = []
     for (speaker, host), records in groups.items():
-        if (
-            (speaker, host) in measured
-            or host in named
-            or (speaker == MAIN and (not measured or host in ("", SHELL_HOST)))
-        ):
+        is_local = speaker == MAIN and (not measured or host in ("", SHELL_HOST))
+        if (speaker, host) in measured or host in named or is_local:
             hosts.setdefault(host, HostRecords(host, root)).records.extend(records)
         elif facts := [r for r in records if isinstance(r, Fact) and r.name in MENTIONED_FACTS]:
             subject = f"{quoted(speaker)} mentions" if speaker else "the text mentions"
@@ -257,9 +246,8 @@ def _join_by_host(parts: Sequence[HostRecords]) -> list[HostRecords]:
         if not host and not is_other_machine and not (has_several_roots and part.root):
             nearest = next((named[folder] for folder in _folders(part) if folder in named), set[str]())
             host = next(iter(nearest)) if len(nearest) == 1 else ""
-        place = (
-            machine.get((host, part.root), "") if host else part.root if has_several_roots or is_other_machine else ""
-        )
+        is_separate = has_several_roots or is_other_machine
+        place = machine.get((host, part.root), "") if host else part.root if is_separate else ""
         is_shared = bool(host) and len({p for (name, _), p in machine.items() if name == host}) > 1
         shared_name = host if is_shared and place else ""
         name = f"{host} ({place})" if shared_name else host

@@ -117,13 +117,8 @@ class TableFit:
     @property
     def rank(self) -> tuple[bool, bool, int, bool, bool]:
         """A sort key; the best table has the lowest."""
-        return (
-            bool(self.doubt),
-            bool(self.evidence),
-            _KIND_RANKS[self.table.kind],
-            not self.table.build_id,
-            self.slide != 0,
-        )
+        kind = _KIND_RANKS[self.table.kind]
+        return bool(self.doubt), bool(self.evidence), kind, not self.table.build_id, self.slide != 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,19 +135,16 @@ def fitting_tables(
     """Return the kernel tables that fit a recording with these addresses, best first, and those that do not."""
     fits: list[TableFit] = []
     rejected: list[RejectedTable] = []
+    is_x86 = image.address is not None and image.address >= _X86_KERNEL
     for table in tables:
         if table.kind is TableKind.MODULE:
             continue
         result = _judge_table(image, table, addresses)
-        if (
-            isinstance(result, TableFit)
-            and result.doubt
-            and (share := entry_share(profile, table, result.slide)) is not None
-        ):
-            # in doubt, the call chains decide if there are enough
-            if share >= _MIN_ENTRY_SHARE:
+        if isinstance(result, TableFit) and result.doubt:  # the call chains decide, if there are enough
+            share = entry_share(profile, table, result.slide)
+            if share is not None and share >= _MIN_ENTRY_SHARE:
                 result = replace(result, doubt="", evidence="which fits the recorded call chains")
-            elif share < _MAX_WRONG_ENTRY_SHARE and image.address is not None and image.address >= _X86_KERNEL:
+            elif share is not None and share < _MAX_WRONG_ENTRY_SHARE and is_x86:
                 result = RejectedTable(table, "is of another kernel: call chains would not start at a kernel entry")
         if isinstance(result, TableFit):
             fits.append(result)
@@ -270,14 +262,11 @@ def _modules_agree(image: KernelImage, table: SymbolTable) -> bool | None:
 
 
 def entry_share(profile: Profile, table: SymbolTable, slide: int) -> float | None:
-    """Return the share of chains with at least three kernel functions that begin with an entry and its first C
-    function.
+    """Return the share of chains of at least three kernel functions that begin with an entry and its first C function.
 
     None if there are too few chains. Truncated chains do not count.
     """
-    addresses = [
-        frame.address if frame.kernel and frame.address is not None else 0 for frame in profile.frames
-    ]
+    addresses = [f.address if f.kernel and f.address is not None else 0 for f in profile.frames]
     frame_addresses, chains = np.array(addresses, np.uint64), profile.chains
     kernel = (frame_addresses != 0)[chains.frames]
     positions = np.flatnonzero(kernel)  # of kernel frames among the frames of all chains
@@ -291,15 +280,11 @@ def entry_share(profile: Profile, table: SymbolTable, slide: int) -> float | Non
         return None
     function = find_functions(table, frame_addresses - np.uint64(slide % 2**64))
     begins = np.ones(len(last), np.bool_)
-    for frames, names in (
-        (chains.frames[positions[last - 1]], _ENTRY),
-        (chains.frames[positions[last - 2]], _FIRST_C_FUNCTION),
-    ):
+    outermost = (chains.frames[positions[last - 1]], _ENTRY), (chains.frames[positions[last - 2]], _FIRST_C_FUNCTION)
+    for frames, names in outermost:
         functions, index = np.unique(function[frames], return_inverse=True)
-        matches = (
-            p != NO_FUNCTION and names.fullmatch(normalise(table.name(p))) is not None for p in functions.tolist()
-        )
-        begins &= np.fromiter(matches, np.bool_)[index.ravel()]
+        hits = (p != NO_FUNCTION and names.fullmatch(normalise(table.name(p))) for p in functions.tolist())
+        begins &= np.fromiter(hits, np.bool_)[index.ravel()]
     return float(begins.mean())
 
 
@@ -334,8 +319,7 @@ def replace_frames(profile: Profile, frames: tuple[Frame, ...], number: Array[np
 
 @dataclass(slots=True)
 class _Names:
-    """Per address: the index of the table that names it, and of the function in that table; `NO_FUNCTION` if
-    unknown."""
+    """The index of the table, and of the function in it, that names each address; `NO_FUNCTION` if unknown."""
 
     addresses: Addresses
     table: Ints
@@ -346,11 +330,9 @@ class _Names:
         mask: Bools = self.table == NO_FUNCTION
         return mask
 
-    def fill(
-        self, number: int, table: SymbolTable, slide: int, candidates: Bools, *, kernel: bool, modules: bool
-    ) -> None:
+    def fill(self, number: int, table: SymbolTable, slide: int, marked: Bools, *, kernel: bool, modules: bool) -> None:
         """Name the unnamed addresses among the marked ones, by functions of the kernel, of modules, or both."""
-        rows = np.flatnonzero(self.unnamed & candidates)
+        rows = np.flatnonzero(self.unnamed & marked)
         function = find_functions(table, self.addresses[rows] - np.uint64(slide % 2**64))
         allowed = np.array([kernel] + [modules] * (len(table.modules) - 1))
         valid = function >= 0
@@ -403,9 +385,8 @@ def _name_addresses(
     used = [f.table for f in fits]
     for number, table_fit in enumerate(fits):
         if number == 0 or table_fit.modules:
-            names.fill(
-                number, table_fit.table, table_fit.slide, all_addresses, kernel=number == 0, modules=table_fit.modules
-            )
+            flags = {"kernel": number == 0, "modules": table_fit.modules}
+            names.fill(number, table_fit.table, table_fit.slide, all_addresses, **flags)
     files = module_tables(image, tables)
     for module in image.modules:
         if table := files.get(module.name):
@@ -536,9 +517,8 @@ def _all_tables(readings: Readings, detector: Detector, reread: Reread) -> tuple
     complete = {m: [*(r for r in readings[m] if not _is_partial(r)), *reread_readings.get(m, ())] for m in partial}
     readings = {**readings, **complete}
     tables: list[SymbolTable] = []
-    problems = [
-        Problem(Citation(m), CHANGED_MEMBER, ProblemKind.UNREADABLE) for m in sorted(partial - set(reread_readings))
-    ]
+    changed = sorted(partial - set(reread_readings))
+    problems = [Problem(Citation(m), CHANGED_MEMBER, ProblemKind.UNREADABLE) for m in changed]
     for reading in (reading for rows in readings.values() for reading in rows):
         records: Iterable[Record] = ()
         if isinstance(reading.record, SymbolTable):

@@ -179,8 +179,7 @@ def _unmapped_bytes(values: Mapping[str, float]) -> Iterator[tuple[str, float]]:
 
 
 def partially_mapped_share(samples: Sequence[Sample | Series]) -> Iterator[Fact]:
-    """Yield memory.partially_mapped_ratio: partially mapped huge pages of all sizes (6.12), as a share of all
-    memory."""
+    """Yield memory.partially_mapped_ratio: partially mapped huge pages (6.12) as a share of all memory."""
     last: dict[str, Sample] = {}
     for sample in samples:
         if sample.kind == "thp_size" and not isinstance(sample, Series) and _PARTIALLY_MAPPED in sample.values:

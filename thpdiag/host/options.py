@@ -77,12 +77,10 @@ class Window(NamedTuple):
         inside: Any = True
         for bound, sign in ((self.since, 1), (self.until, -1)):
             if bound is not None:
-                seconds_on_clock = self._on_clock(bound.clock, clock, seconds)
-                if seconds_on_clock is None:
+                at = self._on_clock(bound.clock, clock, seconds)
+                if at is None:
                     return None
-                inside = inside & ((seconds_on_clock - bound.seconds) * sign >= -within) | (
-                    seconds_on_clock != seconds_on_clock
-                )
+                inside = inside & ((at - bound.seconds) * sign >= -within) | (at != at)
                 if inside is False:
                     return False
         return inside
@@ -171,8 +169,7 @@ def _is_process(entity: Entity, process: str) -> bool:
 def unplaced_recordings(
     records: Iterable[Record], window: Window | None, anchors: Sequence[ClockAnchor] = ()
 ) -> list[Problem]:
-    """Return a problem for each recording whose time is unknown, so that all of it is used. Single snapshots are left
-    out."""
+    """Return a problem for each recording that is used as a whole because its time is unknown; not for snapshots."""
     if window is None:
         return []
     rows: Counter[tuple[object, ...]] = Counter()

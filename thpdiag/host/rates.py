@@ -121,10 +121,8 @@ def rates(track: Track) -> Points | None:
 
 
 def max_rate(track: Track, seconds: float) -> float:
-    """Return the growth per second of a counter over the worst interval of so many seconds; 0 without a clock.
-
-    If the track is shorter, the interval is the whole track.
-    """
+    """Return the growth per second of a counter over the worst interval of so many seconds, or over the whole track if
+    that is shorter; 0 without a clock."""
     if track.seconds is None or len(track) < 2:
         return 0.0
     grown = _growth(track)
@@ -173,9 +171,8 @@ def fitting_values(points: Points, low: float, high: float, margin: Margin = 0.0
 def spreads(values: Floats) -> Floats:
     """Return the range of a column, or of each row of a matrix, relative to its largest value; 0 if that value is 0."""
     largest = values.max(axis=-1)
-    ratios: Floats = np.divide(
-        largest - values.min(axis=-1), largest, out=np.zeros(np.shape(largest)), where=largest != 0
-    )
+    ranges = largest - values.min(axis=-1)
+    ratios: Floats = np.divide(ranges, largest, out=np.zeros(np.shape(largest)), where=largest != 0)
     return ratios
 
 
@@ -189,10 +186,7 @@ def slope(points: Points) -> float | None:
 
 
 def largest_step(values: Floats, min_side: int = 3) -> float | None:
-    """Return the largest change of the mean at any point, relative to the mean before it.
-
-    Each side must have `min_side` values; None if there are too few.
-    """
+    """Return the largest relative change of the mean at any point; None without `min_side` values on each side."""
     if len(values) < 2 * min_side:
         return None
     counts, splits = np.arange(1, len(values) + 1), np.arange(min_side - 1, len(values) - min_side)
@@ -237,16 +231,13 @@ def knee(points: Points) -> Knee | None:
     knees = find_knees(points.index[None, :end], points.values[None, :end])
     if not knees.before[0] > 0:
         return None
-    return Knee(
-        float(knees.before[0]), float(knees.after[0]), points.samples[int(knees.position[0])], float(knees.falls[0])
-    )
+    sample = points.samples[int(knees.position[0])]
+    return Knee(float(knees.before[0]), float(knees.after[0]), sample, float(knees.falls[0]))
 
 
 class Knees(NamedTuple):
-    """The fields of `Knee` for many curves, as arrays; `position` is the index of the value at the knee.
-
-    A curve that does not grow has a `before` of 0 or less.
-    """
+    """The fields of `Knee` for many curves, as arrays; `position` is the index of the value at the knee. A curve that
+    does not grow has a `before` of 0 or less."""
 
     before: Floats
     after: Floats
@@ -267,9 +258,8 @@ def find_knees(seconds: Floats, values: Floats) -> Knees:
     falls = (np.maximum.accumulate(v, axis=1) - v).max(axis=1) / np.where(height != 0, height, 1.0)
     overall, has_knee = _chords(t[:, -1] - t[:, 0], v[:, -1] - v[:, 0]), falls <= MAX_FALL
     # A curve that falls too far has one rate from the first value to the highest.
-    return Knees(
-        np.where(has_knee, before, overall), np.maximum(np.where(has_knee, after, overall), 0.0), falls, columns[knee]
-    )
+    before, after = np.where(has_knee, before, overall), np.maximum(np.where(has_knee, after, overall), 0.0)
+    return Knees(before, after, falls, columns[knee])
 
 
 def _chords(seconds: Floats, rises: Floats) -> Floats:
@@ -277,8 +267,7 @@ def _chords(seconds: Floats, rises: Floats) -> Floats:
 
 
 def _chord_errors(seconds: Floats, values: Floats) -> Floats:
-    """Return for each point the squared error of the chord to it from the first point, from sums over all points
-    before."""
+    """Return for each point the squared error of the chord from the first point, from cumulative sums."""
     t, v = seconds - seconds[:, :1], values - values[:, :1]
     slopes = np.divide(v, t, out=np.zeros(t.shape), where=t != 0)
     vv, vt, tt = (np.cumsum(product, axis=1) for product in (v * v, v * t, t * t))
@@ -472,10 +461,8 @@ def make_batches(tracks: Sequence[Track | None]) -> list[Batch]:
         group = [track for index in places if (track := tracks[index]) is not None]
         seconds = np.array([track.seconds for track in group]) if has_times else None
         values, quanta = np.array([track.column for track in group]), np.array([track.resolution for track in group])
-        first = group[0]
-        batches.append(
-            Batch(first.metric, np.array(places), values, seconds, quanta, first.own_boots, first.table.pace)
-        )
+        boots, pace = group[0].own_boots, group[0].table.pace
+        batches.append(Batch(group[0].metric, np.array(places), values, seconds, quanta, boots, pace))
     return batches
 
 

@@ -53,9 +53,7 @@ from thpdiag.parsers import bulk_formats, line_formats
 MAX_EXTRA_RECORDS = 10_000  # above the number of bytes of a member: more means that a parser does not advance
 MAX_ROW_NUMBERS = 50_000  # up to here rows stay rows, which costs less than loading numpy
 NUMBERS_PER_ROW = 10  # numbers that take as much memory as the rest of a row
-BANNER_FACTS = frozenset(
-    ("host.name", "kernel.release", "cpu.count")
-)  # facts from the first line of sysstat, which OSWatcher repeats in each report
+BANNER_FACTS = frozenset(("host.name", "kernel.release", "cpu.count"))  # OSWatcher repeats sysstat's first line
 FIRST_BYTES, FIRST_LINE = 1024, 80  # examined, and shown, of a member without a parser
 _NEVER_EMPTY = re.compile(r"proc/(?:meminfo|vmstat|buddyinfo|zoneinfo|stat|loadavg|uptime|version|cpuinfo|interrupts)")
 MAX_NOISE = 0.05  # share of NUL bytes, or of control characters, in the head of a text
@@ -81,8 +79,7 @@ Progress = Callable[[Step], None]
 
 
 def throttle(show: Progress, seconds: float) -> Progress:
-    """Return a progress function that passes on the first and last step of each stage, and one per `seconds` in
-    between."""
+    """Return a function that passes on the first and last step of each stage, and one per `seconds` in between."""
     last: Step | None = None
     due = 0.0
 
@@ -254,8 +251,7 @@ def _reread_lists(
 
 
 def _folder_order(member: str) -> list[str]:
-    """Return a sort key in the order of a directory walk: results must not depend on the order of an archive's
-    members."""
+    """Return a key for directory order, so that results do not depend on the order of an archive."""
     return member.split("/")
 
 
@@ -277,9 +273,8 @@ def _read_member(
         return list(_limit_records(member, detector.bulk(reader, member.path, content)))
     if (text := _unusable_reason(head, member.size, paths)) is not None:
         return [TaggedRecord(Problem(Citation(member.path), text, ProblemKind.UNRECOGNISED), "", ("", ""))]
-    lines = (
-        islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()
-    )  # a tail may begin within a line
+    first_line = 1 if is_tail(member.path) else 0  # a tail may begin within a line
+    lines = islice(member.lines(), first_line, None)
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
     return fold_rows(_limit_records(member, detector.read_listings(member.path, lines, begin, member.aliases)))
 

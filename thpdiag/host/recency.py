@@ -83,10 +83,8 @@ def _is_of_same_capture(member: str, zero: ZeroReading) -> bool:
 
 
 def _was_over_before(record: Sample | Series | Profile | Event, zero: ZeroReading, case: Case) -> bool:
-    """Whether a record began after the boot and ended before the counter was read.
-
-    Messages of an earlier boot count as well; rules treat them separately.
-    """
+    """Whether a record began after the boot and ended before the reading. Messages may be of an earlier boot: rules
+    treat these separately."""
     end = _wall_moment(record, end_of(record), case)
     start = _wall_moment(record, begin_of(record), case)
     if end is None or start is None:
@@ -102,12 +100,8 @@ def _wall_moment(record: Sample | Series | Profile | Event, moment: Moment | Non
     """Return a moment on the wall clock, None if it cannot be converted."""
     if moment is None or moment.clock in WALL_CLOCKS:
         return moment
-    host_anchors = case.anchors
-    anchors = (
-        anchors_of_profile(record, host_anchors)
-        if isinstance(record, Profile)
-        else anchors_of_boot(host_anchors, record.cite)
-    )
+    known = case.anchors
+    anchors = anchors_of_profile(record, known) if isinstance(record, Profile) else anchors_of_boot(known, record.cite)
     wall = next((anchor.wall_time(moment) for anchor in anchors if moment.clock is Clock.BOOT), None)
     return wall if wall is not None and wall.clock in WALL_CLOCKS else None
 
@@ -126,9 +120,8 @@ def are_old_messages(case: Case, cited: Collection[Citation]) -> bool:
     kinds = {event.kind for event in messages}
     ends = list(_recording_ends(case, {event.cite.member for event in messages}))
     same_kind = [event for event in events if event.kind in kinds]
-    ages = (
-        (end.minus(e.time), RECENT_SECONDS + e.time.within + end.within) for end in ends for e in same_kind if e.time
-    )
+    times = [event.time for event in same_kind if event.time]
+    ages = ((end.minus(time), RECENT_SECONDS + time.within + end.within) for end in ends for time in times)
     return not any(age is not None and age <= recent for age, recent in ages)
 
 

@@ -296,10 +296,8 @@ def counter_deltas(
 
 
 def _has_outlier(values: Floats, fell: Bools) -> Bools:
-    """Return the mask of intervals with a single false value at one end.
-
-    A counter that recovers by the next row was not reset: one of the rows is damaged.
-    """
+    """Return the mask of intervals next to a single false value: a counter that recovers by the next row was not reset,
+    one of the rows is damaged."""
     touched = np.zeros(fell.shape, np.bool_)
     recovers = values[..., 2:] >= values[..., :-2]
     touched[..., :-1] |= fell[..., 1:] & recovers  # the false value is at the end
@@ -308,10 +306,7 @@ def _has_outlier(values: Floats, fell: Bools) -> Bools:
 
 
 def _unwrap_counter(metric: str, values: Floats, deltas: Floats) -> Floats:
-    """Return the deltas, corrected where a counter of a 32-bit kernel wrapped at 2**32.
-
-    It wrapped if it was near 2**32 and then went on at a rate similar to before.
-    """
+    """Return the deltas, corrected where a 32-bit counter near 2**32 wrapped and went on at a similar rate."""
     known = term(metric)
     if known is None or known.unit not in UNSCALED:
         return deltas
@@ -531,9 +526,8 @@ def stretches_beyond(points: Points, low: float, high: float) -> Iterator[Stretc
             if seconds[end] - start >= min_stretch_seconds(duration) and not is_single:
                 inside = fits[(fits >= begin) & (fits <= end)]
                 total_excess = float(excess[inside].sum()) * usual
-                yield Stretch(
-                    start, float(seconds[end]), first.clock, total_excess, points.samples[begin].cite.member, duration
-                )
+                member = points.samples[begin].cite.member
+                yield Stretch(start, float(seconds[end]), first.clock, total_excess, member, duration)
 
 
 def _join_bursts(seconds: Floats, fits: Ints, gaps: Bools, pause: float) -> Iterator[tuple[int, int]]:

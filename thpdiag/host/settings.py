@@ -364,10 +364,7 @@ def _not_run_reason(path: str, boot: BootConfig) -> str:
 
 
 def _apply_boot_line(entry: ConfiguredSetting, boot: BootConfig) -> ConfiguredSetting:
-    """Return the setting of a profile with the effect of the boot line.
-
-    From 2.5 on, tuned does not change what the boot line sets; without its version both are possible.
-    """
+    """Return a profile's setting; from 2.5 on, tuned obeys the boot line, without its version that is uncertain."""
     if entry.setting != "thp.enabled" or not boot.has_parameter:
         return entry
     if not boot.version:
@@ -399,10 +396,7 @@ def _shipped_settings(facts: Sequence[Fact], boot: BootConfig) -> Iterator[Confi
 
 
 def _rank_profiles(settings: Sequence[ConfiguredSetting], boot: BootConfig) -> Iterator[ConfiguredSetting]:
-    """Yield the settings, without effect where another file of the active profile overrides them.
-
-    The including profile has priority over included ones, and /etc over /usr.
-    """
+    """Yield the settings; the including profile overrides included ones, and /etc overrides /usr."""
     order = {name: number for number, name in enumerate(boot.profiles or ())}
 
     def priority(entry: ConfiguredSetting) -> tuple[int, bool]:
@@ -440,10 +434,7 @@ _PASSIVE_SIZE_WORDS = frozenset({"inherit", "never"})
 
 
 def add_setting_facts(case: Case) -> tuple[tuple[Fact, ...], tuple[State, ...]]:
-    """Return the facts and states with setting facts added.
-
-    Boot lines of other boots are removed from the facts; setting.said still reports them.
-    """
+    """Return facts and states with setting facts; boot lines of other boots remain only in setting.said."""
     all_facts = (*case.facts, *(f for s in case.states for f in s.facts if not f.name.startswith("thp.")))
     boot = boot_config(all_facts, case.states)
     settings, lines = configured_settings(all_facts, boot), boot.lines
@@ -668,10 +659,7 @@ def _menu_entry(facts: Sequence[Fact]) -> Fact | None:
 def _contradictions_in_state(
     state: State, case: Case, settings: Sequence[ConfiguredSetting], lines: Sequence[Citation]
 ) -> list[Fact]:
-    """Return the contradictions to the values that the kernel shows in one state.
-
-    `lines` are the boot lines of this boot.
-    """
+    """Return the contradictions to the kernel's values in a state; `lines` are the boot lines of this boot."""
     contradictions: dict[tuple[str, str], Fact] = {}
     running = {
         (f.name, f.label("size") or ""): f for f in state.facts if f.name.startswith("thp.") and not f.provenance

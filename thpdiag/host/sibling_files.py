@@ -116,9 +116,8 @@ class SpooledMembers(ExitStack):
         readings = list(detector.bulk(spooled.reader, path, content))
         if spooled.file is None:
             text = f"more than {MAX_SPOOLED_BYTES} bytes must be unpacked at the same time; it was not read"
-            readings.append(
-                TaggedRecord(Problem(Citation(path), text, ProblemKind.LIMIT), spooled.reader.name, ("", ""))
-            )
+            problem = Problem(Citation(path), text, ProblemKind.LIMIT)
+            readings.append(TaggedRecord(problem, spooled.reader.name, ("", "")))
         return readings
 
     def _place(self, path: str, name: str) -> Path:

@@ -88,8 +88,7 @@ Record = Fact | Sample | Listing | Series | Profile | Event | Problem | SymbolLi
 
 
 def member_of(record: Record) -> str:
-    """Return the member of a record, without building a citation, which quotes the line, for each of thousands of
-    rows."""
+    """Return the member of a record, without building a citation, which would quote a line per row."""
     return record.member if isinstance(record, Series | Listing) else record.cite.member
 
 

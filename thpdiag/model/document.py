@@ -74,8 +74,7 @@ class Document(BaseModel):
     def model_construct(  # type: ignore[override]  # the plugin of mypy gives it the fields of this class, which has none
         cls, _fields_set: set[str] | None = None, **values: Any
     ) -> Self:
-        """Return an object without validation, because the values are thpdiag's own; so no validator has to be
-        built."""
+        """Return an object without validation: values are thpdiag's own, so no validator has to be built."""
         if any(map(names_of, values.values())):
             names = dict.fromkeys(name for value in values.values() for name in names_of(value))
             values = {key: without_names(value) for key, value in values.items()}

@@ -31,8 +31,7 @@ class Passable(Protocol):
     def __iter__(self) -> Iterator[tuple[int, str]]: ...
 
     def pass_over(self, words: tuple[str, ...]) -> int:
-        """Skip lines without any of these ASCII words and return their number; it may stop before a line without
-        one."""
+        """Skip lines without any of these ASCII words, or fewer lines, and return their number."""
 
 
 @runtime_checkable

@@ -178,8 +178,7 @@ class Ledger:
 
 
 class Inclusive(NamedTuple):
-    """A function with its callees: the index of its frame, the command of its task, its share in percent of the
-    event."""
+    """A function with its callees: index of its frame, command of its task, percent of the event."""
 
     frame: int
     comm: str

@@ -124,8 +124,7 @@ _GENERIC_ENTITY = re.compile(r"(?<=\bof )the process\b|\ba control group\b")
 
 
 def name_entity(words: str, entity: str) -> str:
-    """Return the description of a metric with an entity in place of `the process` or `a control group`, or at the
-    end."""
+    """Return a metric's description with an entity for `the process` or `a control group`, or at the end."""
     named, count = _GENERIC_ENTITY.subn(lambda _: entity, words)
     return named if count else f"{words} of {entity}"
 

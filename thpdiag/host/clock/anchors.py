@@ -34,11 +34,7 @@ from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.numeric import np
 from thpdiag.model.text import path_name, sentence
 
-STEADY_CLOCKS = (
-    "monotonic",
-    "boottime",
-    "tai",
-)  # clocks of `perf record -k` that are adjusted together with the wall clock
+STEADY_CLOCKS = ("monotonic", "boottime", "tai")  # of `perf record -k`: adjusted together with the wall clock
 MAX_DISAGREEMENT_SECONDS = 60.0  # between two anchors that agree
 BY_BTIME = "by btime"
 MINUTE = 60.0  # in seconds; `uptime` and top print whole minutes
@@ -54,13 +50,11 @@ def boot_times(records: Iterable[Record]) -> tuple[list[ClockAnchor], list[Probl
     all_records = list(records)
     anchors = [*_anchors_by_btime(all_records), *_anchors_by_uptime(all_records), *_anchors_by_messages(all_records)]
     anchors += _anchors_by_syslog(all_records, anchors)
-    contradictions = [
-        pair for pair in combinations(anchors, 2) if not anchors_agree(*pair) and not _are_successive_boots(*pair)
-    ]
+    pairs = [pair for pair in combinations(anchors, 2) if not anchors_agree(*pair)]
+    contradictions = [pair for pair in pairs if not _are_successive_boots(*pair)]
     problems = [_contradiction(left, right) for left, right in contradictions]
-    supported = [
-        anchor for anchor in anchors if 2 * sum(anchor in pair for pair in contradictions) <= max(len(anchors) - 1, 0)
-    ]
+    tolerated = max(len(anchors) - 1, 0)
+    supported = [a for a in anchors if 2 * sum(a in pair for pair in contradictions) <= tolerated]
     for profile in (r for r in all_records if isinstance(r, Profile)):
         problems += _recording_contradictions(profile, anchors_of_boot(supported, profile.cite))
     return sorted(supported, key=lambda anchor: anchor.within), problems
@@ -76,8 +70,7 @@ def boot_facts(anchors: Iterable[ClockAnchor]) -> list[Fact]:
 
 
 def anchors_of_profile(profile: Profile, known: Sequence[ClockAnchor]) -> list[ClockAnchor]:
-    """Return the anchors for a recording, most exact first: its own, else those of the host that fit the time of its
-    file."""
+    """Return the anchors for a recording, most exact first: its own, else the host's that fit its file time."""
     if anchor := recorded_anchor(profile):
         return [anchor]
     anchors = _without_drift(profile, anchors_of_boot(known, profile.cite))
@@ -85,11 +78,7 @@ def anchors_of_profile(profile: Profile, known: Sequence[ClockAnchor]) -> list[C
 
 
 def anchors_of_boot(anchors: Sequence[ClockAnchor], cite: Citation) -> Sequence[ClockAnchor]:
-    """Return the anchors of the boot that a citation refers to: all, or those of its bundle if there were several
-    boots.
-
-    Empty if they do not agree.
-    """
+    """Return the anchors of a citation's boot: all, else those of its bundle; empty if these disagree."""
     root = root_of(cite.member)
     for candidates in (anchors, [anchor for anchor in anchors if root and root_of(anchor.cite.member) == root]):
         if all(anchors_agree(left, right) for left, right in combinations(candidates, 2)):
@@ -107,10 +96,8 @@ def reboots(known: Iterable[ClockAnchor]) -> list[Moment]:
 
 
 def exclude_one_machine(left: Sequence[ClockAnchor], right: Sequence[ClockAnchor]) -> bool:
-    """Whether the boots in two places cannot be of one machine.
-
-    They cannot if no boot is in both places and no boot was over when the next one began.
-    """
+    """Whether the boots in two places cannot be of one machine: none is in both places, and none of the boots on a
+    common clock was over when the next one began."""
     pairs = [(a, b) for a in left for b in right if a.zero.clock is b.zero.clock is not Clock.DAY]
     if not pairs or any(anchors_agree(*pair) or _are_successive_boots(*pair) for pair in pairs):
         return False
@@ -225,8 +212,7 @@ def _anchors_by_messages(records: Iterable[Record]) -> list[ClockAnchor]:
 
 
 def _pair_messages(left: Sequence[Event], right: Sequence[Event]) -> Iterator[ClockAnchor]:
-    """Yield an anchor for each message in both logs, in order; none if their numbers differ, as the pairs are then
-    unknown."""
+    """Yield an anchor per message in both logs, in order; none if one log has more of them."""
     for first, second in zip(left, right, strict=True) if len(left) == len(right) else ():
         boot, wall = (first, second) if first.time and first.time.clock is Clock.BOOT else (second, first)
         if not boot.time or not wall.time or boot.time.clock is not Clock.BOOT:
@@ -282,16 +268,12 @@ def _contradiction(left: ClockAnchor, right: ClockAnchor) -> Problem:
 
 def _recording_contradictions(profile: Profile, anchors: Sequence[ClockAnchor]) -> Iterator[Problem]:
     """Yield contradictions of a recording's own clock data, or of its file's time, with the boot of the host."""
-    recorded = recorded_anchor(profile)
+    own, end = recorded_anchor(profile), profile.end
     for anchor in _without_drift(profile, anchors):
         member = path_name(anchor.cite.member)
-        if recorded is None and _ends_after_file_time(anchor, profile):
+        if own is None and _ends_after_file_time(anchor, profile):
             text = f"its file was written before the time of its end in {member} ({anchor.how})"
-        elif (
-            recorded
-            and profile.end
-            and not anchors_agree(recorded, replace(anchor, within=anchor.uncertainty(profile.end)))
-        ):
+        elif own and end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(end))):
             text = f"its clock data are of another boot than {member} ({anchor.how})"
         else:
             continue

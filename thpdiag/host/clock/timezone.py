@@ -263,9 +263,8 @@ def clock_difference(left: Points, right: Points) -> float | None:
     if unshifted > MIN_CORRELATION - MIN_IMPROVEMENT:
         return None
     max_lag = min(len(grid), int(MAX_UTC_OFFSET / step) + MAX_UNSHIFTED_INTERVALS)
-    best, _, lag = max(
-        (_correlation(first, second, lag, min_common), -abs(lag), lag) for lag in range(-max_lag, max_lag + 1)
-    )
+    lags = range(-max_lag, max_lag + 1)
+    best, _, lag = max((_correlation(first, second, lag, min_common), -abs(lag), lag) for lag in lags)
     if abs(lag) <= MAX_UNSHIFTED_INTERVALS or best < MIN_CORRELATION or best < unshifted + MIN_IMPROVEMENT:
         return None
     return float(lag * step)

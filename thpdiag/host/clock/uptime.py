@@ -89,9 +89,8 @@ def uptime_facts(
     for root in sorted({"", *(() if is_single else roots)}):
         root_anchors = [anchor for anchor in anchors if is_single or root_of(anchor.cite.member) == root]
         name = next(iter(roots), "") if is_single else root
-        capture_uptimes, doubts = _capture_uptime(
-            groups.get(root, ()), root_anchors, lower_bounds.get(root), _Capture(name, zone)
-        )
+        facts_of_root, bound = groups.get(root, ()), lower_bounds.get(root)
+        capture_uptimes, doubts = _capture_uptime(facts_of_root, root_anchors, bound, _Capture(name, zone))
         uptimes += capture_uptimes
         problems += doubts
     return uptimes, problems
@@ -200,9 +199,8 @@ def _bounds_by_first_task(facts: Iterable[Fact]) -> Iterator[Bounds]:
     if ages and (match := _ELAPSED.match(str(ages[-1].value))):
         days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
         uptime = days * DAY + hours * HOUR + minutes * MINUTE + seconds
-        yield Bounds(
-            uptime, uptime + MAX_BOOT_SECONDS, f"the age of {ages[-1].label('comm')}", ages[-1].cite, ages[-1].time
-        )
+        age = f"the age of {ages[-1].label('comm')}"
+        yield Bounds(uptime, uptime + MAX_BOOT_SECONDS, age, ages[-1].cite, ages[-1].time)
 
 
 def _bounds_by_boot_record(facts: Sequence[Fact], times: Sequence[Moment], zone: Timezone | None) -> Iterator[Bounds]:

@@ -45,8 +45,7 @@ MAX_LINES_APART = 3  # between two rows of a recording with a row in every line
 
 
 class ConvertedTimes(NamedTuple):
-    """Seconds on `clock` with the error `within`. `steps` are rows before which the clock was set back, and by how
-    much."""
+    """Seconds on `clock` with the error `within`; `steps` are rows before which it was set back, and by how much."""
 
     seconds: Floats
     clock: Clock
@@ -168,10 +167,7 @@ _FILE_DATE = re.compile(
 )
 _MULTI_DAY_OUTPUT = re.compile(r"sa|journalctl|dmesg")  # sar and sadf print recordings of the last days
 _SCRIPT_HOST_FILE = "host.txt"  # the first file of the capture script, with `date` and `uptime`
-MAX_EARLY_SECONDS, MAX_LATE_SECONDS = (
-    600.0,
-    3600.0,
-)  # before and after the times of a capture, in which its commands may have run
+MAX_EARLY_SECONDS, MAX_LATE_SECONDS = 600.0, 3600.0  # before and after a capture's times, for its commands
 MAX_NAME_DELAY_SECONDS = 60.0  # a recorder names its file shortly before or after its first row
 
 
@@ -194,9 +190,8 @@ def add_dates(records: Sequence[Record], zone: Timezone | None) -> list[Record]:
     if not firsts:
         return list(records)
     captures = _capture_spans(records, zone)
-    midnights = {
-        member: _midnight(member, seconds, captures) for member, seconds in firsts.items() if member not in crossing
-    }
+    dated = {member: seconds for member, seconds in firsts.items() if member not in crossing}
+    midnights = {member: _midnight(member, seconds, captures) for member, seconds in dated.items()}
     return [
         record if seconds is None else _add_date(record, midnights.get(member_of(record)))
         for record, seconds in zip(records, times, strict=True)
@@ -204,10 +199,8 @@ def add_dates(records: Sequence[Record], zone: Timezone | None) -> list[Record]:
 
 
 def _time_of_day(record: Record) -> float | None:
-    """Return when a row or an uptime was read, in seconds of the day, if its clock has no date.
-
-    Kernel messages are excluded: they may be of other days than their file.
-    """
+    """Return the seconds of the day of a row or uptime whose clock has no date. Kernel messages are excluded: they may
+    be of other days than their file."""
     if isinstance(record, Fact) and record.name != "uptime.seconds":
         return None
     moment = begin_of(record) if isinstance(record, Sample | Series | Fact) else None
@@ -215,8 +208,7 @@ def _time_of_day(record: Record) -> float | None:
 
 
 def _capture_spans(records: Iterable[Record], zone: Timezone | None) -> dict[str, tuple[float, float]]:
-    """Return the first and last time of each bundle on the wall clock, by root; for the capture script by its first
-    file."""
+    """Return the first and last wall-clock time of each bundle, or of the capture script's first file."""
     times: dict[str, list[float]] = {}
     for fact in records:
         if not isinstance(fact, Fact) or fact.time is None:
@@ -330,10 +322,7 @@ def _is_untimed(record: Record) -> bool:
 
 
 def _convert_records(records: Sequence[Record], zone: Timezone | None) -> tuple[list[Record], list[Problem]]:
-    """Return the records with wall-clock times in UTC.
-
-    Rows of one source are converted together, because later rows determine the pass of a repeated hour.
-    """
+    """Return the records in UTC; rows of one source together, as later ones determine the pass of a repeated hour."""
     converted: list[Record] = []
     groups: dict[tuple[object, ...], list[int]] = {}
     problems: list[Problem] = []
