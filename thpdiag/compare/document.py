@@ -69,9 +69,7 @@ _TWO_HOST_OUTCOMES = {
     "cannot_tell": "the difference is unknown",
 }
 _LOAD_PHRASES = {"same": "at a comparable load", "more": "with more work", "less": "with less work"}
-_AGAIN_TEXT = (
-    "Record AFTER again, for as long and with the same script, while the host does the same work as in BEFORE."
-)
+_RERUN = "Record AFTER again, for as long and with the same script, while the host does the same work as in BEFORE."
 
 
 def document(before: AnyResult, after: AnyResult) -> Comparison:
@@ -378,7 +376,7 @@ def _request(main: JudgedFinding | None, judged: Sequence[JudgedFinding], pair: 
     rules = {j.finding.rule for j in undecided}
     missing = [unknown for unknown in pair.after.unknown if unknown.rule in rules]
     commands = dict.fromkeys(command for unknown in missing for command in unknown.ask_for)
-    text = _AGAIN_TEXT if any(j.needs_load for j in undecided) else ""
+    text = _RERUN if any(j.needs_load for j in undecided) else ""
     if commands:
         text = f"{text} To be sure, AFTER lacks:".strip()
     return Request.model_construct(text=text, commands=list(commands)[:MAX_COMMANDS])

@@ -252,11 +252,8 @@ class Pair:
     @cached_property
     def same_options(self) -> bool:
         """Whether both were analysed with the same options; those that only name or accept findings do not count."""
-        before, after = (
-            {name: value for name, value in r.tool.options.items() if name not in _NEUTRAL_OPTIONS}
-            for r in self.results
-        )
-        return before == after
+        old, new = ({n: v for n, v in r.tool.options.items() if n not in _NEUTRAL_OPTIONS} for r in self.results)
+        return old == new
 
     def has_new_evidence(self, before: Finding, after: Finding) -> bool:
         """Whether AFTER measured anything for a finding that BEFORE had not: bundles of one host share old recordings,
@@ -322,7 +319,7 @@ def entity(finding: Finding) -> str:
 
 
 def _digests(host: Result) -> set[tuple[str, str]]:
-    return {(one.member, one.sha256) for one in host.inputs if one.sha256}
+    return {(row.member, row.sha256) for row in host.inputs if row.sha256}
 
 
 def _measured_places(finding: Finding) -> set[tuple[str, int | None, str | None]]:

@@ -31,13 +31,7 @@ from thpdiag.host.memory import (
 )
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
-from thpdiag.host.settings import (
-    add_setting_facts,
-    assumed_settings,
-    facts_of_running_kernel,
-    first_fact,
-    smaller_sizes,
-)
+from thpdiag.host.settings import add_setting_facts, assumed_settings, facts_of_kernel, first_fact, smaller_sizes
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
 from thpdiag.model import Case, Fact, Sample, Series, State
@@ -302,7 +296,7 @@ def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
         yield platform
     shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
     directory = None if shown else _directory_fact(facts, release)
-    built_in = first_fact(facts_of_running_kernel(facts, release), "kernel.thp_built_in")
+    built_in = first_fact(facts_of_kernel(facts, release), "kernel.thp_built_in")
     real_time = next((f for f in facts if f.name == "kernel.build" and _REAL_TIME.search(str(f.value))), None)
     if shown is not None:
         yield Fact("thp.applicable", "yes", shown.cite)

@@ -171,7 +171,7 @@ def find_excerpts(
         scan.later.setdefault(request.line, []).append(request)
     scan.read(_needed_lines(begin, chunks, scan, limit))
     unfinished = {item.request for item in scan.open} if is_cut else ()
-    return {request: excerpt for request, excerpt in scan.found.items() if request not in unfinished}
+    return {request: excerpt for request, excerpt in scan.excerpts.items() if request not in unfinished}
 
 
 def line_blocks(text: bytes) -> Iterator[bytes]:
@@ -203,7 +203,7 @@ class _TextScan:
     """The requests for one text, and the excerpts so far."""
 
     later: dict[int, list[ExcerptRequest]] = field(default_factory=dict)
-    found: dict[ExcerptRequest, Excerpt] = field(default_factory=dict)
+    excerpts: dict[ExcerptRequest, Excerpt] = field(default_factory=dict)
     open: list[_OpenExcerpt] = field(default_factory=list)
     columns: ColumnHeadings = field(default_factory=ColumnHeadings)
 
@@ -233,7 +233,7 @@ class _TextScan:
         lines = (_shorten(heading), _shorten(text)) if heading else (_shorten(text),)
         row = _match_row(line.text)
         if not (row and request.kind in _COUNTER_KINDS and row["further"] is None):  # else usually another counter
-            self.found[request] = Excerpt(line.number, lines, len(lines) - 1)
+            self.excerpts[request] = Excerpt(line.number, lines, len(lines) - 1)
         if request.kind == "stack":
             self.open.append(_OpenExcerpt(request, MAX_FRAMES - 1, [_shorten(text)]))
         elif request.names and not (heading and row and row["name"] in request.names):
@@ -262,7 +262,7 @@ class _TextScan:
         if not frame.match(line.text) or _PERF_TOP_ROW.match(line.text):
             return False
         item.lines.append(_shorten(text))
-        self.found[item.request] = Excerpt(item.request.line, tuple(item.lines))
+        self.excerpts[item.request] = Excerpt(item.request.line, tuple(item.lines))
         return True
 
     def _add_row(self, item: _OpenExcerpt, name: str, text: str, line: TextLine) -> bool:
@@ -271,7 +271,7 @@ class _TextScan:
         if name in names and name not in item.rows:
             item.rows[name] = (line.number, _shorten(text))
             rows = [item.rows[n] for n in names if n in item.rows]
-            self.found[item.request] = Excerpt(rows[0][0], tuple(text for _, text in rows))
+            self.excerpts[item.request] = Excerpt(rows[0][0], tuple(text for _, text in rows))
         return len(item.rows) < min(MAX_ROWS, len(names))
 
 

@@ -132,7 +132,7 @@ def read_input(
     readings: Mapping[str, Sequence[TaggedRecord]] = builder.readings
     if len(readings) > 1:
         readings = drop_link_copies(readings, builder.inputs)
-    if any(isinstance(r.record, Profile | SymbolList | SymbolTable) for found in readings.values() for r in found):
+    if any(isinstance(r.record, Profile | SymbolList | SymbolTable) for rows in readings.values() for r in rows):
         from thpdiag.host.kernel_symbols import symbolize_profiles  # loads numpy
 
         reread_lists = partial(_reread_lists, builder.inputs, paths, options, detector)
@@ -273,8 +273,8 @@ def _read_member(
         return list(_limit_records(member, detector.bulk(reader, member.path, content)))
     if (text := _unusable_reason(head, member.size, paths)) is not None:
         return [TaggedRecord(Problem(Citation(member.path), text, ProblemKind.UNRECOGNISED), "", ("", ""))]
-    first_line = 1 if is_tail(member.path) else 0  # a tail may begin within a line
-    lines = islice(member.lines(), first_line, None)
+    # The first line of a tail may be incomplete.
+    lines = islice(member.lines(), 1, None) if is_tail(member.path) else member.lines()
     begin = head.decode(utf16_of(head) or "utf-8", "replace")
     return fold_rows(_limit_records(member, detector.read_listings(member.path, lines, begin, member.aliases)))
 

@@ -483,8 +483,8 @@ def first_fact(facts: Iterable[Fact], name: str) -> Fact | None:
     return next((f for f in matches if not f.provenance), matches[0] if matches else None)
 
 
-def facts_of_running_kernel(facts: Iterable[Fact], release: Fact | None) -> list[Fact]:
-    """Return the facts without those from a configuration in /boot of another installed kernel."""
+def facts_of_kernel(facts: Iterable[Fact], release: Fact | None) -> list[Fact]:
+    """Return the facts without those from a configuration in /boot of another kernel than the running one."""
     running = str(release.value) if release else ""
     return [f for f in facts if (owner := f.label("release")) is None or not running or owner == running]
 
@@ -506,7 +506,7 @@ def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
         value = kernel_era.defrag if (kernel_era := era(name)) else ""
     elif source and setting == "thp.enabled":
         value = defaults[0] if (defaults := enabled_default(name, str(system.value) if system else "")) else ""
-    if setting == "thp.enabled" and (fact := first_fact(facts_of_running_kernel(facts, release), "kernel.thp_default")):
+    if setting == "thp.enabled" and (fact := first_fact(facts_of_kernel(facts, release), "kernel.thp_default")):
         source, value = fact, str(fact.value)
     return Fact(setting, value, source.cite, provenance="assumed") if source and value else None
 

@@ -187,9 +187,7 @@ def _simplify(part: Any, root: str) -> Any:
         key: "#" if (key, item) == ("$ref", root) else _simplify(item, root) for key, item in part.items()
     }
     choices = simple.get("anyOf", ())
-    if choices and all(
-        isinstance(choice.get("type"), str) and (len(choice) == 1 or choice is choices[0]) for choice in choices
-    ):
+    if choices and all(isinstance(c.get("type"), str) and (len(c) == 1 or c is choices[0]) for c in choices):
         simple = {**choices[0], **simple, "type": sorted((choice["type"] for choice in choices), key=TYPES.index)}
         del simple["anyOf"]
         if "enum" in simple and "null" in simple["type"]:

@@ -229,5 +229,5 @@ def pair(high: NDArray[np.integer], low: NDArray[np.integer]) -> Keys:
 
 def unpair(keys: Keys) -> tuple[Ids, Ids]:
     """Return the two numbers of each key of `pair`."""
-    both = keys.view(np.int64)
-    return (both >> 32).astype(np.int32), (both & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
+    pairs = keys.view(np.int64)
+    return (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.uint32).view(np.int32)

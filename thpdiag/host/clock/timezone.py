@@ -52,7 +52,7 @@ class OffsetReading(NamedTuple):
     """The seconds by which the wall clock was ahead of UTC, and the time in UTC if it is known."""
 
     offset: float
-    at: float | None = None
+    utc: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Timezone:
     def local(self, utc: float) -> float:
         """Return the wall-clock time at a time in UTC."""
         if self.rules is None:
-            return utc + min(self.readings, key=lambda r: MAX_EPOCH if r.at is None else abs(utc - r.at)).offset
+            return utc + min(self.readings, key=lambda r: MAX_EPOCH if r.utc is None else abs(utc - r.utc)).offset
         return utc + _offset_at(self.rules, min(max(utc, 0.0), MAX_EPOCH))
 
     def uncertainty(self, first: float, last: float) -> float:
@@ -86,14 +86,14 @@ class Timezone:
             return 0.0
         offset = self._nearest(first).offset
         start, end = first - offset, last - offset
-        agreeing = [r.at for r in self.readings if r.at is not None and r.offset == offset]
-        differing = (r.at for r in self.readings if r.at is not None and r.offset != offset)
-        if not agreeing or any(start - 2 * DAY < at < end + 2 * DAY for at in differing):
+        agreeing = [r.utc for r in self.readings if r.utc is not None and r.offset == offset]
+        differing = (r.utc for r in self.readings if r.utc is not None and r.offset != offset)
+        if not agreeing or any(start - 2 * DAY < utc < end + 2 * DAY for utc in differing):
             return HOUR
         return 0.0 if min(agreeing) - DAY <= start and end <= max(agreeing) + DAY else HOUR
 
     def _nearest(self, local: float) -> OffsetReading:
-        return min(self.readings, key=lambda r: MAX_EPOCH if r.at is None else abs(local - r.offset - r.at))
+        return min(self.readings, key=lambda r: MAX_EPOCH if r.utc is None else abs(local - r.offset - r.utc))
 
 
 @lru_cache(100_000)
@@ -113,7 +113,7 @@ def host_timezone(records: Sequence[Record]) -> tuple[Timezone | None, list[Prob
     if named is not None and named.rules is not None:
         rules = named.rules
         for other in readings:  # a reading without a time cannot contradict the rules
-            if any(r.at is not None and r.offset != _offset_at(rules, r.at) for r in other.readings):
+            if any(r.utc is not None and r.offset != _offset_at(rules, r.utc) for r in other.readings):
                 return None, [_contradiction(named, other)]
         return named, []
     if (contradicting := _contradicting_pair(readings)) is not None:
@@ -156,8 +156,8 @@ def _recorded_offsets(facts: Iterable[Fact]) -> Iterator[Timezone]:
     """Offsets that recordings and timedatectl state."""
     for fact in facts:
         if fact.name == "host.utc_offset" and abs(offset := float(fact.value)) <= MAX_UTC_OFFSET:
-            at = fact.time.seconds if fact.time and fact.time.clock is Clock.UTC else None
-            yield Timezone(format_offset(offset), fact.cite, None, (OffsetReading(offset, at),))
+            utc = fact.time.seconds if fact.time and fact.time.clock is Clock.UTC else None
+            yield Timezone(format_offset(offset), fact.cite, None, (OffsetReading(offset, utc),))
 
 
 def _offsets_read_twice(facts: Iterable[Fact]) -> Iterator[Timezone]:
@@ -186,8 +186,8 @@ def _offsets_by_abbreviation(facts: Iterable[Fact]) -> Iterator[Timezone]:
         match = _ABBREVIATION.search(fact.cite.text)
         if match and match[1] in ABBREVIATIONS and not re.search(r"date_-{1,2}u", fact.cite.member):
             offset = ABBREVIATIONS[match[1]] * HOUR
-            at = fact.time.seconds - (offset if fact.time.clock is Clock.LOCAL else 0.0)
-            yield Timezone(match[1], fact.cite, None, (OffsetReading(offset, at),))
+            utc = fact.time.seconds - (offset if fact.time.clock is Clock.LOCAL else 0.0)
+            yield Timezone(match[1], fact.cite, None, (OffsetReading(offset, utc),))
 
 
 def _offset_at(rules: tzinfo, utc: float) -> float:
@@ -200,7 +200,7 @@ def _contradicting_pair(zones: Sequence[Timezone]) -> tuple[Timezone, Timezone] 
     for left in zones:
         for right in zones:
             a, b = left.readings[0], right.readings[0]
-            is_same_day = a.at is None or b.at is None or abs(a.at - b.at) < DAY
+            is_same_day = a.utc is None or b.utc is None or abs(a.utc - b.utc) < DAY
             is_simultaneous = is_same_day and left.cite.member != right.cite.member
             if abs(a.offset - b.offset) > (0 if is_simultaneous else HOUR):
                 return left, right
