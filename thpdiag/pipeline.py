@@ -59,12 +59,12 @@ def analyze_paths(
     with timings.stage("lines that are cited"):
         excerpts = read_excerpts(cited_lines(diagnoses), parsed.texts, paths, options.limits, stdin)
     with timings.stage("result"):
-        return result(diagnoses, options.told, excerpts, every_input=options.every_input)
+        return result(diagnoses, options.typed_options, excerpts, every_input=options.every_input)
 
 
 def unread(problem: Problem, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
     """The result document of an input that could not be read, with the reason."""
-    return document(diagnose_input(ParsedInput({}, (), (problem,)), rules, options), options.told)
+    return document(diagnose_input(ParsedInput({}, (), (problem,)), rules, options), options.typed_options)
 
 
 def diagnose_input(

@@ -39,7 +39,7 @@ SAME = ("rule", "mechanism", "title", "severity", "confidence", "role", "status"
 def original(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The result of the planted bundle."""
     root = planted.bundle(tmp_path_factory.mktemp("planted"))
-    return analyze([root], rule_set(()), Options(told={"process": "payrolld", "set": "acmecorp"}))
+    return analyze([root], rule_set(()), Options(typed_options={"process": "payrolld", "set": "acmecorp"}))
 
 
 @pytest.fixture(scope="module")

@@ -40,14 +40,14 @@ def command(
         raise mistake
     options = reading.options(rules)
     if not paths:
-        _print(explain(rule, [], {}, options.told), form)
+        _print(explain(rule, [], {}, options.typed_options), form)
         return
     stdin = sys.stdin.buffer
     with shared.progress_of() as show:
         given = read_input(paths, options, stdin=stdin, progress=show)
         diagnoses = diagnose_input(given, rules, options, progress=show)
         quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)
-    found, result = explain(rule, diagnoses, quotes, options.told), document(diagnoses, options.told)
+    found, result = explain(rule, diagnoses, quotes, options.typed_options), document(diagnoses, options.typed_options)
     if redaction:
         from thpdiag.redact.document import redacted_explanation
 

@@ -226,7 +226,7 @@ class Reading(NamedTuple):
 
     def options(self, rules: Sequence[Rule] = (), case: str = "") -> Options:
         window = parse_window(self.since, self.until, self.at)
-        return Options(window, case, self.process, strict=self.strict, told=self.named_options(rules))
+        return Options(window, case, self.process, strict=self.strict, typed_options=self.named_options(rules))
 
 
 def quantity_callback(like: str, least: str) -> Callable[[click.Context, click.Parameter, str | None], float | None]:

@@ -173,8 +173,8 @@ def run(
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
     rules = chosen.rules()
     changed = changed_params(rules)
-    options = Options(told={"set": changed} if changed else {})
-    analysis = Analysis(__version__, digest(rules), options.told)
+    options = Options(typed_options={"set": changed} if changed else {})
+    analysis = Analysis(__version__, digest(rules), options.typed_options)
     part = Shard.parse(shard) if shard else ALL_ITEMS
     items = find_items(paths, [out_dir], lists, _standard_input() if "-" in lists else None, part)
     busy = Busy.WAIT if wait else Busy.REFUSE

@@ -1,8 +1,8 @@
-"""Two results of a host, before and after, or of a good and a bad one: what became of each finding.
+"""Comparison of two results of a host (before and after, or a good and a bad one): what became of each finding.
 
-The comparison is a document of its own (`thpdiag.compare.model`), from which every output is made. Nothing is called
-mended because it was not seen: the rule must be decided, and its own counters or stacks must say so, at a comparable
-load.
+The comparison is a document of its own (`thpdiag.compare.model`), from which every output is made. A finding that is
+merely missing is not called fixed: its rule must be decided, and its own counters or stacks must show the improvement,
+at a comparable load.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ComparisonReport(Protocol):
-    """The text of a comparison in a format."""
+    """A function that renders a comparison in a format."""
 
     def __call__(self, comparison: Comparison, presentation: Presentation = PLAIN, /) -> str: ...
 
@@ -32,7 +32,7 @@ def _report(module: str) -> ComparisonReport:
     return render
 
 
-# By the names that `--format` knows them by.
+# By the names that `--format` accepts.
 FORMATS: Mapping[str, ComparisonReport] = MappingProxyType(
     {
         "text": _report("thpdiag.compare.text"),

@@ -1,6 +1,6 @@
-"""A comparison as one HTML page: nothing fetched, no script, the same bytes for the same document.
+"""A comparison as one HTML page: no external resources, no script, the same bytes for the same document.
 
-It has the looks and the pieces of the report's page; the comparison itself is embedded as JSON.
+It uses the style and the parts of the report's page; the comparison itself is embedded as JSON.
 """
 
 from __future__ import annotations
@@ -20,58 +20,58 @@ from thpdiag.report.html import embedded_document, environment, policy_for, styl
 from thpdiag.report.messages import REDACTED
 from thpdiag.report.presentation import PLAIN, Presentation
 
-MAX_FRAMES = 800  # of the call graph
-MAX_CHANGED = 15  # stacks named below it
+MAX_FRAMES = 800  # in the call graph
+MAX_CHANGED = 15  # stacks listed below the call graph
 _COLOURS = {"fixed": "nothing_found", "improved": "low", "worse": "high", "new": "high"}
 
 
 def render(comparison: Comparison, _presentation: Presentation = PLAIN) -> str:
     return _environment().get_template("page.html").render(
         hosts=comparison.hosts, alone=comparison.alone, redacted=REDACTED if comparison.redacted else "",
-        style=Markup(_looks()), policy=policy(), data=embedded_document(comparison),
+        style=Markup(_style()), policy=policy(), data=embedded_document(comparison),
     )  # fmt: skip
 
 
 @cache
 def policy() -> str:
-    """The policy of a comparison's page, which has no script."""
-    return policy_for(_looks())
+    """Return the content security policy of the page, which has no script."""
+    return policy_for(_style())
 
 
 @cache
-def _looks() -> str:
+def _style() -> str:
     return style() + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
 
 
 def _panels(timelines: Timelines, side: ComparedTimeline, prefix: str) -> Markup:
-    """The panels of one side, in the scale of both."""
+    """Return the panels of one side, with the scale of both."""
     timeline = Timeline.model_construct(
-        series=[TimelineSeries.model_construct(**dict(one)) for one in side.series],
-        actions=[Action.model_construct(**dict(one)) for one in side.actions],
+        series=[TimelineSeries.model_construct(**dict(series)) for series in side.series],
+        actions=[Action.model_construct(**dict(series)) for series in side.actions],
     )
     highs: dict[str, float] = {}
-    for one in (*timelines.before.series, *timelines.after.series):
-        found = [row[2] for row in one.points if drawable(row[2])]
-        highs[one.metric] = max([highs.get(one.metric, 0.0), *found])
+    for series in (*timelines.before.series, *timelines.after.series):
+        values = [row[2] for row in series.points if drawable(row[2])]
+        highs[series.metric] = max([highs.get(series.metric, 0.0), *values])
     return panels(timeline, prefix, highs)
 
 
 def _differential(recording: ComparedRecording, name: str) -> Markup:
-    """The call graph of both sides, coloured by what changed."""
-    return differential(((one.stack, one.before, one.after) for one in recording.stacks), name, MAX_FRAMES)
+    """Return the call graph of both sides, coloured by the difference."""
+    return differential(((row.stack, row.before, row.after) for row in recording.stacks), name, MAX_FRAMES)
 
 
 def _most_changed(recording: ComparedRecording) -> list[ComparedStack]:
-    moved = (one for one in recording.stacks if one.before != one.after)
-    return sorted(moved, key=lambda one: (-abs(one.after - one.before), one.stack))[:MAX_CHANGED]
+    changed = (row for row in recording.stacks if row.before != row.after)
+    return sorted(changed, key=lambda row: (-abs(row.after - row.before), row.stack))[:MAX_CHANGED]
 
 
 @cache
 def _environment() -> Environment:
     loader = ChoiceLoader([PackageLoader(__package__, "."), PackageLoader("thpdiag.report.html", ".")])
-    made = environment(loader)
-    made.globals |= {
+    env = environment(loader)
+    env.globals |= {
         "colours": _COLOURS, "differential": _differential, "most_changed": _most_changed, "panels": _panels,
         "words": text,
     }  # fmt: skip
-    return made
+    return env

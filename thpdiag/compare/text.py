@@ -1,5 +1,5 @@
-"""A comparison for a terminal: 80 columns, the answer first, then what was changed, each finding, each figure; and the
-words that text and page have in common."""
+"""A comparison for a terminal: 80 columns; answer, changed settings, findings, figures. Also the words that text and
+page share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from thpdiag.report.messages import REDACTED, acceptance_text, plural, with_asid
 from thpdiag.report.presentation import PLAIN, Presentation
 from thpdiag.report.quantity import quantity
 
-MAX_CHANGES = 3  # in one sentence
-SHORT = 12  # figures without -v
+MAX_CHANGES = 3  # per sentence
+MAX_BRIEF_FIGURES = 12  # figures without -v
 _STATUS_WIDTH = 12
-GROWN = ("new", "worse")
-_NAMES = {
+INCREASED = ("new", "worse")
+_FIGURE_NAMES = {
     "cpu_ratio.sys_share": "kernel share of busy CPU time",
     "cpu_ratio.sys_total": "CPU time in the kernel",
     "cpu_ratio.sys_total_steal": "CPU time in the kernel or stolen",
@@ -42,7 +42,7 @@ _NAMES = {
     "node_memory_MemFree_bytes": "free memory (MemFree)",
     "node_memory_MemTotal_bytes": "memory (MemTotal)",
 }
-_FAMILIES = {
+_FAMILY_NAMES = {
     "direct_compact": "direct compaction", "compaction": "memory compaction", "spin_lock": "spin locks",
     "thp_fault": "huge-page faults", "zeroing": "clearing of pages", "migrate": "page migration",
     "reclaim": "memory reclaim", "tlb_flush": "TLB flushes", "page_fault": "page faults",
@@ -52,38 +52,35 @@ HEADINGS = {
     "moved": "Figures that changed beyond noise and load",
     "still": "Figures that did not change beyond noise and load",
 }
-_OF_TWO_HOSTS = {
+_TWO_HOST_STATUSES = {
     "fixed": "before only", "improved": "after less", "unchanged": "both", "worse": "after more", "new": "after only",
     "cannot_tell": "cannot tell",
 }  # fmt: skip
 
 
 def figure_name(name: str) -> str:
-    """A figure as people call it."""
+    """Return the display name of a figure."""
     if name.startswith(SHARE):
         family = name.removeprefix(SHARE)
-        return f"share of samples in {_FAMILIES.get(family, family.replace('_', ' '))}"
+        return f"share of samples in {_FAMILY_NAMES.get(family, family.replace('_', ' '))}"
     base = name.removesuffix(":rate")
-    return _NAMES.get(base, base.removeprefix("node_vmstat_"))
+    return _FIGURE_NAMES.get(base, base.removeprefix("node_vmstat_"))
 
 
 def describe_changes(changes: Iterable[Change]) -> str:
-    """The changes that matter most, those that moved first: `compact_stall 890/s to 0/s`."""
-    return ", ".join(map(describe_change, sorted(changes, key=lambda one: not one.has_moved)[:MAX_CHANGES]))
+    """Return the most important changes, those that moved first: `compact_stall 890/s to 0/s`."""
+    return ", ".join(map(describe_change, sorted(changes, key=lambda c: not c.has_moved)[:MAX_CHANGES]))
 
 
-def describe_course(one: Change) -> str:
-    """A change for a headline: `compact_stall fell from 890/s to 0/s`."""
-    before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
-    less = " (less for the same work)" if one.direction == "down" != one.alone else ""
-    moved = "fell" if one.after.value < one.before.value else "rose"
-    return f"{figure_name(one.before.name)} {moved} from {before} to {after}{less}"
+def describe_course(change: Change) -> str:
+    """Return a change for a headline: `compact_stall fell from 890/s to 0/s`."""
+    return describe_change(change, " fell from" if change.after.value < change.before.value else " rose from")
 
 
-def describe_change(one: Change) -> str:
-    before, after = (quantity(figure.value, figure.unit) for figure in (one.before, one.after))
-    less = " (less for the same work)" if one.direction == "down" != one.alone else ""
-    return f"{figure_name(one.before.name)} {before} to {after}{less}"
+def describe_change(change: Change, verb: str = "") -> str:
+    before, after = (quantity(figure.value, figure.unit) for figure in (change.before, change.after))
+    less = " (less for the same work)" if change.direction == "down" != change.unscaled else ""
+    return f"{figure_name(change.before.name)}{verb} {before} to {after}{less}"
 
 
 def changed_heading(host: ComparedHost) -> str:
@@ -95,54 +92,54 @@ def findings_heading(host: ComparedHost) -> str:
 
 
 def status_word(status: str, host: ComparedHost) -> str:
-    """What became of a finding; of two hosts, on which side it is."""
-    return _OF_TWO_HOSTS[status] if host.same == "different" else status.replace("_", " ")
+    """Return the status of a finding; for two hosts, the side that has it."""
+    return _TWO_HOST_STATUSES[status] if host.same == "different" else status.replace("_", " ")
 
 
 def remains(host: ComparedHost) -> str:
-    """What AFTER still has beside the finding that the answer is about."""
-    return _others(host, [one for one in host.answer.remains if one.status not in GROWN])
+    """Return the findings that AFTER still has, without the one that the answer is about."""
+    return _list_findings(host, [row for row in host.answer.remains if row.status not in INCREASED])
 
 
 def newly(host: ComparedHost) -> str:
-    """What AFTER newly has, or more of."""
-    return _others(host, [one for one in host.answer.remains if one.status in GROWN])
+    """Return the findings that are new or worse in AFTER."""
+    return _list_findings(host, [row for row in host.answer.remains if row.status in INCREASED])
 
 
-def _others(host: ComparedHost, rows: Iterable[Remaining]) -> str:
+def _list_findings(host: ComparedHost, rows: Iterable[Remaining]) -> str:
     return "; ".join(
-        f"{one.title or one.rule} ({', '.join(filter(None, [one.severity, status_word(one.status, host)]))})"
-        for one in rows
+        f"{row.title or row.rule} ({', '.join(filter(None, [row.severity, status_word(row.status, host)]))})"
+        for row in rows
     )
 
 
 def effect(row: ComparedFigure) -> str:
-    """How much a figure changed: by which factor and by how much."""
+    """Return how much a figure changed: the ratio and the difference."""
     difference = row.difference or 0
     if difference == 0:
         return "the same"
     sign = "+" if difference > 0 else "-"
-    apart = sign + quantity(abs(difference), row.unit).replace(" %", " percentage points")
+    change = sign + quantity(abs(difference), row.unit).replace(" %", " percentage points")
     if row.ratio is None:
-        times = "from nothing"
+        ratio = "from nothing"
     elif row.ratio == 0:
-        times = "to nothing"
+        ratio = "to nothing"
     else:
-        times = f"{row.ratio:.3g} times" if row.ratio >= 0.01 else "less than 0.01 times"
-    why = ", within the noise of its samples" if row.change == "noise" else ""
-    if row.change == "same" and row.alone in ("up", "down"):  # comparisons of older versions do not tell
-        why = ", which the change of the load may explain"
-    return f"{times}, {apart}{why}"
+        ratio = f"{row.ratio:.3g} times" if row.ratio >= 0.01 else "less than 0.01 times"
+    reason = ", within the noise of its samples" if row.change == "noise" else ""
+    if row.change == "same" and row.alone in ("up", "down"):  # older comparisons lack `alone`
+        reason = ", which the change of the load may explain"
+    return f"{ratio}, {change}{reason}"
 
 
 def sample_words(value: Value, unit: str) -> str:
-    """Of how many samples, and between which ends."""
+    """Return the number of samples and their range."""
     if value.samples is None:
         return ""
-    told = f"{value.samples} {'sample' if value.samples == 1 else 'samples'}"
+    count = f"{value.samples} {'sample' if value.samples == 1 else 'samples'}"
     if value.min is None or value.max is None:
-        return told
-    return f"{told}, {quantity(value.min, unit)} to {quantity(value.max, unit)}"
+        return count
+    return f"{count}, {quantity(value.min, unit)} to {quantity(value.max, unit)}"
 
 
 def place(cited: Placed) -> str:
@@ -156,9 +153,9 @@ def render(comparison: Comparison, presentation: Presentation = PLAIN) -> str:
         out += [*([""] if out else []), *_host(host, presentation.verbosity)]
     if comparison.alone:
         out += _heading("Hosts of one side only: not compared")[0 if out else 1 :]
-    for one in comparison.alone:
-        told = f"{one.name or 'unnamed host'} (only {one.side.upper()}): {one.sentence}"
-        out += fold(prose(told), "  ", "      ")
+    for unpaired in comparison.alone:
+        text = f"{unpaired.name or 'unnamed host'} (only {unpaired.side.upper()}): {unpaired.sentence}"
+        out += fold(prose(text), "  ", "      ")
     if comparison.redacted:
         out += ["", *fold(REDACTED)]
     return "\n".join(paint(line) if presentation.color else line.rstrip() for line in out) + "\n"
@@ -169,7 +166,7 @@ def _heading(text: str) -> list[str]:
 
 
 def _fold_labelled(text: str, label: str, rest: str = "  ") -> list[str]:
-    """Folded, with the label in bold."""
+    """Return the folded text after a bold label."""
     first, *others = fold(prose(text), label, rest)
     return [Line(first, "", len(label.rstrip())), *others]
 
@@ -192,7 +189,7 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
         yield from _fold_labelled(left, "Remains: ")
     for note in host.notes:
         yield from fold(prose(note), "! ", "  ")
-    yield from _what_changed(host)
+    yield from _changed_settings(host)
     yield from _findings(host, verbosity)
     yield from _figures(host, verbosity)
     if host.answer.ask.text or host.answer.ask.commands:
@@ -201,7 +198,7 @@ def _host(host: ComparedHost, verbosity: int) -> Iterator[str]:
         yield from ("    " + line for command in host.answer.ask.commands for line in lines(command))
 
 
-def _what_changed(host: ComparedHost) -> Iterator[str]:
+def _changed_settings(host: ComparedHost) -> Iterator[str]:
     yield from _heading(changed_heading(host))
     if not host.settings:
         yield from fold("No setting that both sides have differs.", "  ")
@@ -210,8 +207,8 @@ def _what_changed(host: ComparedHost) -> Iterator[str]:
         if row.lasting:
             yield from fold(prose(row.lasting), "      ")
     for fact in host.facts:
-        told = f"{fact.name}: {fact.before or 'not known'} -> {fact.after or 'not known'}"
-        yield from fold(prose(told), "  ", "      ")
+        text = f"{fact.name}: {fact.before or 'not known'} -> {fact.after or 'not known'}"
+        yield from fold(prose(text), "  ", "      ")
 
 
 def _setting(setting: SettingValue | None) -> str:
@@ -237,9 +234,9 @@ def _findings(host: ComparedHost, verbosity: int) -> Iterator[str]:
 
 
 def _evidence(side: str, evidence: Iterable[ComparedEvidence]) -> Iterator[str]:
-    for one in evidence:
-        at = place(one)
-        yield from fold(prose(f"{f'{at}  ' if at else ''}{one.text}"), f"      {side}: ", "        ")
+    for row in evidence:
+        cited = place(row)
+        yield from fold(prose(f"{f'{cited}  ' if cited else ''}{row.text}"), f"      {side}: ", "        ")
 
 
 def _figures(host: ComparedHost, verbosity: int) -> Iterator[str]:
@@ -248,22 +245,22 @@ def _figures(host: ComparedHost, verbosity: int) -> Iterator[str]:
     for heading, rows in ((HEADINGS["moved"], moved), (HEADINGS["still"], still if verbosity else [])):
         if rows:
             yield from _heading(heading)
-        shown = rows if verbosity else rows[:SHORT]
+        shown = rows if verbosity else rows[:MAX_BRIEF_FIGURES]
         for row in shown:
             yield from _figure(row)
         if len(rows) > len(shown):
             yield f"  and {len(rows) - len(shown)} more (-v)"
     if still and not verbosity:
-        told = f"{plural(len(still), 'figure')} did not change beyond noise and load (-v)."
-        yield from fold(told, "  ", "  ")
-    for side, only in (("before", host.only_before), ("after", host.only_after)):
-        if only:
-            yield from fold(prose(", ".join(only)), f"  Measured {side} only: ", "      ")
+        text = f"{plural(len(still), 'figure')} did not change beyond noise and load (-v)."
+        yield from fold(text, "  ", "  ")
+    for side, names in (("before", host.only_before), ("after", host.only_after)):
+        if names:
+            yield from fold(prose(", ".join(names)), f"  Measured {side} only: ", "      ")
 
 
 def _figure(row: ComparedFigure) -> Iterator[str]:
     values = [quantity(value.value, row.unit) for value in (row.before, row.after)]
     yield from fold(prose(f"{row.text}: {values[0]} -> {values[1]} ({effect(row)})"), "  ", "      ")
     for side, value in (("before", row.before), ("after", row.after)):
-        how = ", ".join(filter(None, [sample_words(value, row.unit), place(value)]))
-        yield from fold(prose(how), f"      {side}: ", "        ") if how else []
+        source = ", ".join(filter(None, [sample_words(value, row.unit), place(value)]))
+        yield from fold(prose(source), f"      {side}: ", "        ") if source else []

@@ -19,7 +19,7 @@ from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import OTHER_SETTING, FactCheck, ProfileCheck, SeriesCheck, ToggleCheck
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import DEFAULT_HUGE_PAGE_BYTES, max_huge_page_size
-from thpdiag.host.rates import max_rate, watched_seconds
+from thpdiag.host.rates import max_rate, observed_seconds
 from thpdiag.host.recency import ZeroReading, are_old_messages, covers_state, zero_readings
 from thpdiag.host.series import LONG_SECONDS, Track
 from thpdiag.knowledge.mechanisms import Demand, mechanisms
@@ -56,7 +56,7 @@ def watched_seconds_of_demand(views: Sequence[StateView]) -> float | None:
     """
     unanswered = [metric for metric in _demands() if not all(_zero_reading(metric, view, views) for view in views)]
     tracks = [[t for s in views for t in s.catalogue.tracks(metric)] for metric in unanswered]
-    longest = [max(map(watched_seconds, of_metric), default=0.0) for of_metric in tracks]
+    longest = [max(map(observed_seconds, of_metric), default=0.0) for of_metric in tracks]
     return min(filter(None, longest), default=None)
 
 
@@ -124,7 +124,7 @@ def _stands_still(metric: str, limit: float, views: Sequence[StateView]) -> bool
 
 
 def _watched_long(view: StateView, metric: str) -> list[Track]:
-    return [t for t in view.catalogue.tracks(metric) if watched_seconds(t) >= LONG_ENOUGH]
+    return [t for t in view.catalogue.tracks(metric) if observed_seconds(t) >= LONG_ENOUGH]
 
 
 def _zero_reading(metric: str, view: StateView, views: Sequence[StateView]) -> ZeroReading | None:

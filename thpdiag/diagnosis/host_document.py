@@ -16,7 +16,7 @@ from thpdiag.diagnosis.excerpts import Quotes, quoted_place
 from thpdiag.diagnosis.times import moment_text
 from thpdiag.engine.state_view import StateView
 from thpdiag.host.memory import free_blocks
-from thpdiag.host.rates import growth, rates, watched_seconds
+from thpdiag.host.rates import growth, observed_seconds, rates
 from thpdiag.host.series import Track
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Case, Citation, Event, Fact, Sample, State
@@ -200,7 +200,7 @@ def _measure(track: Track) -> Measure:
         value, window = track.last, "latest"
     elif (total := growth(track)) is None:
         value, unit, window = track.last, "1", "since boot"
-    elif seconds := watched_seconds(track):
+    elif seconds := observed_seconds(track):
         value, unit, window = total / seconds, "1/s", f"over {seconds:.0f} s"
     else:
         value, unit, window = total, "1", f"growth over {len(track)} samples"

@@ -512,7 +512,8 @@ def _in_window(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:
 
 
 def _of_part(evidence: Evidence, stretch: Stretch) -> Evidence:
-    if not stretch.of or evidence.window is None:
+    if not stretch.recorded_seconds or evidence.window is None:
         return evidence
-    part = f"; {format_quantity(stretch.seconds, 'seconds')} of {format_quantity(stretch.of, 'seconds')} recorded"
+    lengths = [format_quantity(seconds, "seconds") for seconds in (stretch.seconds, stretch.recorded_seconds)]
+    part = f"; {lengths[0]} of {lengths[1]} recorded"
     return replace(evidence, text=evidence.text + part, brief=evidence.brief + part)

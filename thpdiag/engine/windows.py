@@ -221,7 +221,7 @@ def _of_recordings(view: StateView) -> Iterator[Stretch]:
                 found.setdefault(key, Stretch(first.seconds - 1e-6, last.seconds, table.clock, member=table.member))
     longest = max((one.seconds for one in found.values()), default=0.0)
     worth = (one for one in found.values() if min_stretch_seconds(longest) <= one.seconds < WHOLE * longest)
-    yield from (one._replace(of=longest) for one in worth)
+    yield from (one._replace(recorded_seconds=longest) for one in worth)
 
 
 class WindowFilter(NamedTuple):

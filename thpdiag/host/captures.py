@@ -1,12 +1,12 @@
-"""Captures of one host: order, growth of counters between two of them, what the collector says of itself, repeats.
+"""Captures of one host: their order, growth of counters between them, failures of the collector, repeated messages.
 
-- Snapshots of a capture have no time of their own. What is asked for the latest value gets that of the latest capture;
-  growth of counters from one capture to the next, under one boot, is a note without influence: an average over hours
-  says nothing about the seconds that hurt.
-- "sos gave up" is not "this host has none": the output of a command that was stopped says nothing by what it lacks.
-- One kernel message in several logs (dmesg, syslog, journal) is one: the same report with the same stack at the same
-  time. Where the times cannot be compared (seconds since boot, a day without a year) only stacks of single tasks are
-  taken for the same, as many as the other log has: two reports of a hung task may be of two days.
+- Snapshots of a capture have no time of their own. The latest value of a metric is that of the latest capture. Growth
+  of counters between two captures under one boot is a note without influence: an average over hours does not describe
+  the seconds of a problem.
+- Output of a command that the collector stopped is incomplete: what it lacks is no evidence.
+- A kernel message in several logs (dmesg, syslog, journal) is one message if the report, the stack and the time are
+  equal. If the times are not comparable (seconds since boot, a day without a year), only stacks of single tasks are
+  merged, as many as the other log has: two reports of a hung task may be of two days.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ COUNTERS = (
     "node_vmstat_thp_fault_alloc", "node_vmstat_thp_fault_fallback", "node_vmstat_thp_collapse_alloc",
     "node_vmstat_compact_stall", "node_vmstat_compact_fail",
 )  # fmt: skip
-BOOT = "node_boot_time_seconds"
-MIN_SECONDS_BETWEEN = 60.0  # seconds between two captures: those of one moment show no growth
+BOOT_TIME = "node_boot_time_seconds"
+MIN_CAPTURE_INTERVAL_SECONDS = 60.0  # captures that are closer show no growth
 
 
 def order_by_capture(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
-    """The same records, those of later captures before those of earlier ones, as far as it is known when they were."""
+    """Return the records with those of later captures first, as far as the times of the captures are known."""
     times = capture_times(records)
     if len(times) < 2:
         return records
@@ -43,33 +43,33 @@ def order_by_capture(records: Sequence[AnyRecord]) -> Sequence[AnyRecord]:
 
 
 def capture_times(records: Iterable[Record]) -> Mapping[str, Moment]:
-    """When each capture was made, by its root; of those on the clock of most of them.
+    """Return when each capture was made, by its root, on the clock that most captures have.
 
-    One that does not say so was made when its host had been up for so long, if it tells both.
+    A capture without a time but with a boot time and an uptime was made at their sum.
     """
-    found: dict[Clock, dict[str, Moment]] = {}
+    by_clock: dict[Clock, dict[str, Moment]] = {}
     boots: dict[str, float] = {}
     ups: dict[str, float] = {}
     for record in records:
-        if isinstance(record, Sample) and BOOT in record.values and (root := root_of(record.cite.member)):
-            boots[root] = record.values[BOOT]
+        if isinstance(record, Sample) and BOOT_TIME in record.values and (root := root_of(record.cite.member)):
+            boots[root] = record.values[BOOT_TIME]
         elif not isinstance(record, Fact) or not (root := root_of(record.cite.member)):
             continue
         elif record.name == "uptime.seconds" and not record.provenance:
             ups[root] = max(ups.get(root, 0.0), float(record.value))
         elif record.name == "capture.time" and record.time:
-            of_clock = found.setdefault(record.time.clock, {})
-            of_clock[root] = max(of_clock.get(root, record.time), record.time)
-    known = {root for times in found.values() for root in times}
+            times = by_clock.setdefault(record.time.clock, {})
+            times[root] = max(times.get(root, record.time), record.time)
+    known = {root for roots in by_clock.values() for root in roots}
     for root in (boots.keys() & ups.keys()) - known:
-        found.setdefault(Clock.UTC, {})[root] = Moment(boots[root] + ups[root], Clock.UTC)
-    return max(found.values(), key=len, default={})
+        by_clock.setdefault(Clock.UTC, {})[root] = Moment(boots[root] + ups[root], Clock.UTC)
+    return max(by_clock.values(), key=len, default={})
 
 
 def growth_notes(records: Sequence[Record]) -> Iterator[Note]:
-    """What counters did from one capture to the next, where nothing was booted in between.
+    """Yield the growth of counters between consecutive captures of one boot.
 
-    Of a counter that fell nothing is told, for it began anew; nor of captures with several snapshots, which are a
+    Left out are counters that fell, because they were reset, and captures with several snapshots, which are a
     recording.
     """
     times = capture_times(records)
@@ -80,37 +80,37 @@ def growth_notes(records: Sequence[Record]) -> Iterator[Note]:
         if isinstance(record, Sample) and record.reader == "proc_vmstat" and record.kind == "system":
             snapshots[root_of(record.cite.member)].append(record)
     ordered = sorted((root for root in times if len(snapshots[root]) == 1), key=lambda root: times[root].seconds)
-    for one, other in pairwise(ordered):
-        seconds = times[other].seconds - times[one].seconds
-        (before,), (after,) = snapshots[one], snapshots[other]
+    for earlier, later in pairwise(ordered):
+        seconds = times[later].seconds - times[earlier].seconds
+        (before,), (after,) = snapshots[earlier], snapshots[later]
         grown = {n: after.values[n] - before.values[n] for n in COUNTERS if n in before.values and n in after.values}
-        if not grown or min(grown.values()) < 0 or seconds < MIN_SECONDS_BETWEEN:
+        if not grown or min(grown.values()) < 0 or seconds < MIN_CAPTURE_INTERVAL_SECONDS:
             continue
-        if _is_one_boot(records, one, other, times[one]):
-            told = ", ".join(f"{name.removeprefix('node_vmstat_')} +{by:.0f}" for name, by in grown.items())
+        if _is_one_boot(records, earlier, later, times[earlier]):
+            growth = ", ".join(f"{name.removeprefix('node_vmstat_')} +{delta:.0f}" for name, delta in grown.items())
             span = f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.0f} minutes"
             text = (
-                f"in the {span} since the capture before, under the same boot: {told}; averages over "
+                f"in the {span} since the capture before, under the same boot: {growth}; averages over "
                 "such a time are no evidence about single seconds and are not used"
             )
             yield Note(text, after.cite)
 
 
-def _is_one_boot(records: Sequence[Record], one: str, other: str, made_first: Moment) -> bool:
-    """Whether both captures tell of the same boot, which was before the first of them."""
-    each = [boot_times([r for r in records if root_of(r.cite.member) == root])[0] for root in (one, other)]
-    every = [anchor for known in each for anchor in known]
-    if not all(each) or not anchors_of_boot(every, Citation("")):
+def _is_one_boot(records: Sequence[Record], earlier: str, later: str, first_time: Moment) -> bool:
+    """Whether both captures were made in the same boot, which was before the first of them."""
+    anchors = [boot_times([r for r in records if root_of(r.cite.member) == root])[0] for root in (earlier, later)]
+    all_anchors = [anchor for capture_anchors in anchors for anchor in capture_anchors]
+    if not all(anchors) or not anchors_of_boot(all_anchors, Citation("")):
         return False
-    return all(j.zero.clock is made_first.clock and j.zero.seconds + j.within < made_first.seconds for j in every)
+    return all(j.zero.clock is first_time.clock and j.zero.seconds + j.within < first_time.seconds for j in all_anchors)
 
 
 def drop_link_copies(
     readings: Mapping[str, Sequence[TaggedRecord]], inputs: Iterable[InputRecord]
 ) -> dict[str, Sequence[TaggedRecord]]:
-    """The readings without those of links that somebody's unpacker made files of.
+    """Return the readings without those of symbolic links that were unpacked as files.
 
-    sos has `free -> sos_commands/memory/free` beside the tree, and `var/log/messages -> sos_strings/...`.
+    sos has `free -> sos_commands/memory/free` next to the tree, and `var/log/messages -> sos_strings/...`.
     """
     same: dict[tuple[str, str], set[str]] = defaultdict(set)
     for item in inputs:
@@ -118,27 +118,27 @@ def drop_link_copies(
             same[root, item.sha256].add(item.member)
     copies: set[str] = set()
     for members in (members for members in same.values() if len(members) > 1):
-        # What has no place on the host beside what has, and the log beside its tail, which says by its name that it is.
+        # A copy is a file without a path on the host that equals one with a path, or a log that equals its named tail.
         paths = {member: system_path(member) for member in members}
         tails = {path for member, path in paths.items() if is_tail(member)}
-        placed = any(path is not None for path in paths.values())
-        copies |= {m for m, path in paths.items() if (path is None and placed) or (path in tails and not is_tail(m))}
-    return {member: () if member in copies else found for member, found in readings.items()}
+        has_path = any(path is not None for path in paths.values())
+        copies |= {m for m, path in paths.items() if (path is None and has_path) or (path in tails and not is_tail(m))}
+    return {member: () if member in copies else readings_of_member for member, readings_of_member in readings.items()}
 
 
 def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[Problem]:
-    """What each collector gave up on, once, if it could have told something of memory."""
-    gave_up = [
+    """Return a problem for each output that a collector did not finish and that may concern memory."""
+    timeouts = [
         r.record
-        for found in readings.values()
-        for r in found
+        for readings_of_member in readings.values()
+        for r in readings_of_member
         if isinstance(r.record, Fact) and r.record.name == "capture.timed_out"
     ]
-    if not gave_up:
+    if not timeouts:
         return []
     outputs = {(root_of(m), path.rpartition("/")[2]): m for m in readings if (path := system_path(m) or "")}
     problems: dict[tuple[str, str, str], Problem] = {}
-    for fact in gave_up:
+    for fact in timeouts:
         root, plugin, command = root_of(fact.cite.member), fact.label("plugin") or "", fact.label("command") or ""
         tool = fact.label("tool") or SOS
         if not of_interest(plugin, command, tool):
@@ -155,7 +155,7 @@ def collector_failures(readings: Mapping[str, Sequence[TaggedRecord]]) -> list[P
 
 
 def collector_notes(records: Iterable[Record]) -> list[Note]:
-    """What a reader of the report must know of the capture of one host."""
+    """Return notes about the capture of one host, for the report."""
     notes: dict[str, Note] = {}
     records = list(records)
     for record in records:
@@ -173,24 +173,24 @@ def collector_notes(records: Iterable[Record]) -> list[Note]:
                 "of its host, sizes and processes its own"
             )
             notes.setdefault("container", Note(text, record.cite))
-    return [*_doubts(records), *notes.values(), *_excluded_parts(records)]
+    return [*_wrong_statements(records), *notes.values(), *_excluded_parts(records)]
 
 
-def _doubts(records: Iterable[Record]) -> Iterator[Note]:
-    """What the input says that is known to be wrong: a claim that people repeat, a release that was never made."""
-    doubted = set[str]()
+def _wrong_statements(records: Iterable[Record]) -> Iterator[Note]:
+    """Yield notes about wrong statements in the input: a common myth, or a release that never existed."""
+    known = set[str]()
     for fact in (r for r in records if isinstance(r, Fact) and r.name in ("claim.repeated", "os.name")):
         is_claim, text = fact.name == "claim.repeated", str(fact.value)
         reason = answer(text) if is_claim else impossible_release(text)
-        if reason and text not in doubted:
-            doubted.add(text)
+        if reason and text not in known:
+            known.add(text)
             what = "the text repeats a wrong statement" if is_claim else f"there is no release {quoted(text)}"
             rest = "" if is_claim else ", so the release of this host is not known; commands may need changes"
             yield Note(f"{what}: {reason}{rest}", fact.cite)
 
 
 def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:
-    """The parts of supportconfig that would have told something and were switched off."""
+    """Yield a note about relevant parts of supportconfig that were switched off."""
     facts = [
         r for r in records if isinstance(r, Fact) and r.name == "capture.left_out" and r.label("how") == "excluded"
     ]
@@ -201,44 +201,47 @@ def _excluded_parts(records: Iterable[Record]) -> Iterator[Note]:
         yield Note(text, facts[0].cite)
 
 
-SAME_MESSAGE_SECONDS = 2.0  # seconds: stamps of the syslog are whole seconds, and it writes a little later
+SAME_MESSAGE_SECONDS = 2.0  # syslog timestamps are whole seconds and slightly later
 LOG_MESSAGE_KINDS = frozenset(
     {
         "hung_task", "soft_lockup", "hard_lockup", "rcu_stall", "allocation_failure", "allocation_stall", "oom_kill",
         "oops", "workqueue_lockup", "min_free_raised", "kernel_trace", "task_stack",
     }
 )  # fmt: skip
-LOGGED = frozenset({"log", "sysrq"})  # stacks of tasks that the kernel's log tells
-LOG_DEPENDENT_FIELDS = frozenset({"host", "how", "unreliable"})  # fields that depend on the log
+LOGGED_STACK_SOURCES = frozenset({"log", "sysrq"})  # sources of task stacks that are printed to the kernel log
+LOG_DEPENDENT_FIELDS = frozenset({"host", "how", "unreliable"})
 
 
 def drop_repeated_messages(records: Iterable[Record]) -> Iterator[Record]:
-    """The records without those messages that stand in an earlier member too."""
-    known: dict[tuple[object, ...], dict[str, list[Event]]] = defaultdict(dict)  # like it, by member
-    passed: Counter[tuple[object, ...]] = Counter()
+    """Yield the records without messages that are also in an earlier member."""
+    known: dict[tuple[object, ...], dict[str, list[Event]]] = defaultdict(dict)  # equal messages by member
+    counts: Counter[tuple[object, ...]] = Counter()
     for record in records:
-        # Stacks that somebody read from /proc are samples, each a new one.
-        sampled = isinstance(record, Event) and record.kind == "task_stack" and record.fields.get("how") not in LOGGED
-        if isinstance(record, Event) and record.kind in LOG_MESSAGE_KINDS and not sampled:
+        if isinstance(record, Event) and record.kind in LOG_MESSAGE_KINDS and _is_logged(record):
             fields = sorted((k, v) for k, v in record.fields.items() if k not in LOG_DEPENDENT_FIELDS)
             key = (record.kind, record.stack, *fields)
-            number = passed[key, record.cite.member]
-            passed[key, record.cite.member] += 1
+            number = counts[key, record.cite.member]
+            counts[key, record.cite.member] += 1
             if _is_repeated(record, number, known[key]):
                 continue
             known[key].setdefault(record.cite.member, []).append(record)
         yield record
 
 
+def _is_logged(event: Event) -> bool:
+    """Whether an event is from a log; stacks read from /proc are samples, each of them a new one."""
+    return event.kind != "task_stack" or event.fields.get("how") in LOGGED_STACK_SOURCES
+
+
 def _is_repeated(event: Event, number: int, known: Mapping[str, Sequence[Event]]) -> bool:
-    """Whether another member has it; `number` of its like stand before it in its own."""
+    """Whether another member has the event; `number` counts the equal events before it in its own member."""
     for member, events in known.items():
         if member == event.cite.member:
             continue
         for other in events:
-            apart = event.time.minus(other.time) if event.time and other.time else None
-            if apart is not None and event.time and other.time:
-                if abs(apart) - event.time.within - other.time.within <= SAME_MESSAGE_SECONDS:
+            difference = event.time.minus(other.time) if event.time and other.time else None
+            if difference is not None and event.time and other.time:
+                if abs(difference) - event.time.within - other.time.within <= SAME_MESSAGE_SECONDS:
                     return True
             elif event.kind == "task_stack" and number < len(events):
                 return True

@@ -1,22 +1,21 @@
-"""Cases: one per host of the input, its records on one clock and cut into states, with derived facts.
+"""Cases: one per host of the input, with its records on one clock, cut into states, and with derived facts.
 
 A state is a stretch in which the huge-page settings did not change. It ends where an operator wrote another value at a
 prompt, where a later reading of a setting differs in the same member, where another bundle of the same host was
 recorded under other settings, or at a reboot that may have brought what was read after it. Records that cannot be
-placed are a state of their own with unknown settings, so that a profile from before a fix never meets the setting after
-it. A recording of many rows is cut where the states of its host change; each part lies in one of them.
+placed are a state of their own with unknown settings, so that a profile from before a fix is never combined with the
+setting after it. A recording of many rows is cut where the states of its host change; each part lies in one of them.
 
-Reboots: a bundle tells of the host as it was booted last; its recordings (sar of a month) may be older. `never` that is
-read after the boot may be the cure, with the reboot that brought it: what was recorded before is a state of its own, in
-which that setting is not known. A setting that allows huge pages is taken to have held before as well, so that nothing
-is surer for a boot that is not in the input. Counters start anew at a boot; that is a gap (`thpdiag.host.rates`).
+Reboots: a bundle describes the host since its last boot; its recordings (sar of a month) may be older. `never` that is
+read after the boot may be the fix, together with the reboot that brought it: what was recorded before is a state of its
+own, in which that setting is unknown. A setting that allows huge pages is assumed to have held before as well, so that
+a boot outside of the input raises no confidence. Counters restart at a boot; that is a gap (`thpdiag.host.rates`).
 
-Values that no kernel has given: parts that are larger than their whole, sizes that are no power of two.
-
-A damaged digit makes another number, not none, and nothing in its line says so. What contradicts arithmetic is left
-out with a Problem, so that rules which need it say unknown. Counters of one snapshot are not read at one moment, and
-each CPU holds back some of its pages: a little more than the whole is no damage. Nor does one file of a capture
-tell another value of a setting than the next: where two differ, neither is used.
+Impossible values are those that no kernel reports: parts that are larger than their whole, sizes that are no power of
+two. A damaged digit yields another number, and nothing in its line shows that. A value that contradicts arithmetic is
+left out with a Problem, so that rules which need it are unknown. Counters of one snapshot are not read at one moment,
+and each CPU caches some of its pages, so a little more than the whole is no damage. Nor do two files of one capture
+differ in a setting: if they do, neither value is used.
 """
 
 from __future__ import annotations
@@ -61,16 +60,16 @@ from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
 from thpdiag.model.text import path_name
 
-MEMORY = "node_memory_MemTotal_bytes"
+MEM_TOTAL = "node_memory_MemTotal_bytes"
 RESIDENT = "process_resident_memory_bytes"
-SLACK, SLACK_BYTES = 0.02, 64.0 * 2**20
+MAX_EXCESS_SHARE, MAX_EXCESS_BYTES = 0.02, 64.0 * 2**20
 MIN_PAGE_BYTES = 4096.0
-MIN_HUGE_PAGE_BYTES, MAX_HUGE_PAGE_BYTES = 2.0**16, 2.0**34  # of all machines; PMD-sized or not
-_POWERS_OF_TWO = {
+MIN_HUGE_PAGE_BYTES, MAX_HUGE_PAGE_BYTES = 2.0**16, 2.0**34  # of all architectures, PMD-sized or not
+_POWER_OF_TWO_BOUNDS = {
     "thp.hpage_pmd_size": (MIN_HUGE_PAGE_BYTES, MAX_HUGE_PAGE_BYTES),
     "kernel.page_size": (MIN_PAGE_BYTES, MIN_HUGE_PAGE_BYTES),
 }
-# What the kernel takes: the tables of mm/*.c and kernel/sysctl.c, tried on 6.18; the widest of all versions.
+# Accepted by the kernel: the tables of mm/*.c and kernel/sysctl.c, tested on 6.18; the widest range of all versions.
 _SETTING_BOUNDS = {
     "sysctl.vm.swappiness": (0, 200),
     "sysctl.vm.compaction_proactiveness": (0, 100),
@@ -100,19 +99,19 @@ _METRIC_PARTS = {
 } | {"node_memory_HugePages_Total": ("node_memory_HugePages_Free", "node_memory_HugePages_Rsvd")}
 
 
-def without_impossible(records: Iterable[Record]) -> tuple[list[Record], list[Problem]]:
-    """The records without what cannot be, and a problem for each of those values."""
+def remove_impossible_values(records: Iterable[Record]) -> tuple[list[Record], list[Problem]]:
+    """Return the records without impossible values, and a problem for each of those."""
     records = list(records)
-    totals = [r.values[MEMORY] for r in records if isinstance(r, Sample) and MEMORY in r.values]
+    totals = [r.values[MEM_TOTAL] for r in records if isinstance(r, Sample) and MEM_TOTAL in r.values]
     memory, problems = max(totals, default=0.0), list[Problem]()
     kept: list[Record] = []
     for record in records:
         if isinstance(record, Fact):
-            if reason := _reason_of_size(record) or _reason_of_setting(record):
+            if reason := _size_error(record) or _setting_error(record):
                 problems.append(_problem(record.cite, reason))
                 continue
         elif isinstance(record, Sample):
-            names = dict(_impossible(record.values, memory))
+            names = dict(_impossible_values(record.values, memory))
             problems += (_problem(record.cite, reason) for reason in dict.fromkeys(names.values()))
             if names:
                 rest = {name: value for name, value in record.values.items() if name not in names}
@@ -120,13 +119,13 @@ def without_impossible(records: Iterable[Record]) -> tuple[list[Record], list[Pr
         kept.append(record)
     for facts in _contradictory_settings(kept):
         problems += (_contradiction(fact, facts) for fact in facts)
-        refused = set(map(id, facts))
-        kept = [record for record in kept if id(record) not in refused]
+        contradictory = set(map(id, facts))
+        kept = [record for record in kept if id(record) not in contradictory]
     return kept, problems
 
 
 def _contradictory_settings(records: Iterable[Record]) -> Iterator[list[Fact]]:
-    """Values of a sysctl setting at one moment that two files of one capture tell, and that differ."""
+    """Yield values of a sysctl setting that differ between two files of one capture at the same time."""
     settings: dict[tuple[object, ...], list[Fact]] = defaultdict(list)
     for record in records:
         if isinstance(record, Fact) and record.name.startswith("sysctl.") and not record.provenance:
@@ -134,12 +133,12 @@ def _contradictory_settings(records: Iterable[Record]) -> Iterator[list[Fact]]:
     for (root, *_), facts in settings.items():
         values, members = {fact.value for fact in facts}, {fact.cite.member for fact in facts}
         differing = {(fact.cite.member, fact.value) for fact in facts}
-        if root and len(values) > 1 and len(members) == len(differing):  # a file with two values tells of a change
+        if root and len(values) > 1 and len(members) == len(differing):  # two values in one file are a change
             yield facts
 
 
 def _contradiction(fact: Fact, facts: Sequence[Fact]) -> Problem:
-    other = next(one for one in facts if one.value != fact.value)
+    other = next(f for f in facts if f.value != fact.value)
     setting, place = fact.name.removeprefix("sysctl."), path_name(other.cite.member)
     text = f"{setting} is {fact.value} here and {other.value} in {place}; neither value is used"
     return Problem(fact.cite, text, ProblemKind.DISAGREEMENT)
@@ -149,17 +148,17 @@ def _problem(cite: Citation, reason: str) -> Problem:
     return Problem(cite, reason, hides=True)
 
 
-def _reason_of_size(fact: Fact) -> str:
-    bounds = _POWERS_OF_TWO.get(fact.name)
+def _size_error(fact: Fact) -> str:
+    bounds = _POWER_OF_TWO_BOUNDS.get(fact.name)
     if bounds is None or isinstance(fact.value, str):
         return ""
     size = int(fact.value)
-    fits = bounds[0] <= size <= bounds[1] and size & (size - 1) == 0
-    return "" if fits else f"{size} bytes is not a page size; it is not used"
+    is_valid = bounds[0] <= size <= bounds[1] and size & (size - 1) == 0
+    return "" if is_valid else f"{size} bytes is not a page size; it is not used"
 
 
-def _reason_of_setting(fact: Fact) -> str:
-    """Of a value in force: a file that is read at boot may hold what the kernel then refuses."""
+def _setting_error(fact: Fact) -> str:
+    """Return an error for an effective value out of bounds; the kernel may reject a configured one."""
     bounds = _SETTING_BOUNDS.get(fact.name)
     if bounds is None or fact.provenance or not isinstance(fact.value, int):
         return ""
@@ -170,18 +169,18 @@ def _reason_of_setting(fact: Fact) -> str:
     return f"{setting} cannot be {fact.value}: the kernel accepts {low} to {high}; the value is not used"
 
 
-def _impossible(values: Mapping[str, float], memory: float) -> Iterator[tuple[str, str]]:
-    """Names of values, each with why it cannot be."""
+def _impossible_values(values: Mapping[str, float], memory: float) -> Iterator[tuple[str, str]]:
+    """Yield names of impossible values, each with the reason."""
     for whole, parts in _METRIC_PARTS.items():
         if (size := values.get(whole)) is None:
             continue
-        limit = size * (1 + SLACK) + (SLACK_BYTES if whole == MEMORY else 0.0)
+        limit = size * (1 + MAX_EXCESS_SHARE) + (MAX_EXCESS_BYTES if whole == MEM_TOTAL else 0.0)
         for part in parts:
             if values.get(part, 0.0) > limit:
                 reason = f"{_kernel_name(part)} is more than {_kernel_name(whole)}, which includes it; neither is used"
                 yield part, reason
                 yield whole, reason
-    if memory and values.get(RESIDENT, 0.0) > memory * (1 + SLACK) + SLACK_BYTES:
+    if memory and values.get(RESIDENT, 0.0) > memory * (1 + MAX_EXCESS_SHARE) + MAX_EXCESS_BYTES:
         yield RESIDENT, "the resident memory of a process is more than all memory; it is not used"
 
 
@@ -192,20 +191,20 @@ def _kernel_name(metric: str) -> str:
 FORBIDDING_SETTINGS = frozenset({("thp.enabled", "never"), ("thp.defrag", "never")})
 COMPACTION_SETTINGS = frozenset({"sysctl.vm.compaction_proactiveness", "sysctl.vm.extfrag_threshold"})
 UNPLACED = "unplaced"
-PLACING: tuple[Clock, ...] = (Clock.UTC, Clock.LOCAL, Clock.DAY, Clock.BOOT)  # clocks that members may share
+SHARED_CLOCKS: tuple[Clock, ...] = (Clock.UTC, Clock.LOCAL, Clock.DAY, Clock.BOOT)  # clocks that members may share
 
 
 class Span(NamedTuple):
-    """First and last second on a clock, right to `within`."""
+    """The first and last second on a clock, with the error `within`."""
 
     first: float
     last: float
     within: float
 
     def holds(self, moment: Moment) -> bool:
-        """Whether the moment may be inside."""
-        off = self.within + moment.within
-        return self.first - off <= moment.seconds <= self.last + off
+        """Whether the moment may be inside the span."""
+        error = self.within + moment.within
+        return self.first - error <= moment.seconds <= self.last + error
 
 
 @dataclass(slots=True)
@@ -215,7 +214,7 @@ class Segment:
     key: str
     settings: dict[str, str] = field(default_factory=dict)
     order: int | None = None
-    labels: dict[str, str] = field(default_factory=dict)  # settings that a heading or a name tells
+    labels: dict[str, str] = field(default_factory=dict)  # settings that a heading or a file name states
     facts: list[Fact] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
 
@@ -223,20 +222,20 @@ class Segment:
         if not isinstance(record, Fact):
             self.records.append(record)
             return
-        if record.name not in COMPACTION_SETTINGS:  # these are of the whole case
+        if record.name not in COMPACTION_SETTINGS:  # these belong to the whole case
             self.facts.append(record)
         if _is_measured(record):
             self.settings[_setting_name(record)] = str(record.value)
 
 
 def _setting_name(fact: Fact) -> str:
-    """The setting that a fact is of; of a size of huge pages by the name of its directory, as it is written."""
+    """Return the name of a fact's setting; for a huge-page size with its directory, as it is written."""
     size = fact.label("size")
     return f"thp.hugepages-{size}.{fact.name.rpartition('.')[2]}" if size else fact.name
 
 
-def _is_switch(name: str) -> bool:
-    """Whether a written setting ends a state: those of huge pages, and those of compaction."""
+def _cuts_state(name: str) -> bool:
+    """Whether a written setting starts a new state: those of huge pages and of compaction."""
     return is_runtime_setting(name) or name in COMPACTION_SETTINGS
 
 
@@ -246,19 +245,19 @@ def is_runtime_setting(name: str) -> bool:
 
 
 def _is_measured(record: Record) -> TypeGuard[Fact]:
-    """Whether a record says what the kernel itself shows of a setting of the whole host."""
+    """Whether a record is a reading from the kernel of a setting of the whole host."""
     if not isinstance(record, Fact) or record.provenance or {key for key, _ in record.labels} - {"size"}:
         return False
-    return _is_switch(record.name)
+    return _cuts_state(record.name)
 
 
 def _is_written(record: Record) -> TypeGuard[Event]:
-    """Whether somebody wrote a setting at a prompt."""
+    """Whether a record is a write of a setting at a prompt."""
     return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "prompt"
 
 
 def _is_unclear(record: Record) -> TypeGuard[Event]:
-    """Whether a setting was written, and under which value the lines below were printed is not known."""
+    """Whether a record is a write after which the value for the following lines is unknown."""
     return isinstance(record, Event) and record.kind == "setting_written" and record.fields.get("how") == "unclear"
 
 
@@ -270,12 +269,12 @@ def _is_label(record: Record) -> TypeGuard[Event]:
 def cut_states(
     records: Sequence[Record], clock: HostClock | None = None, order: TextOrder = LINE_ORDER
 ) -> tuple[State, ...]:
-    """The states of one host, in the order of their places."""
+    """Return the states of one host, in the order of their segments."""
     clock = clock or HostClock()
     placed: list[Record] = [
         r
         for r in records
-        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _is_switch(r.name))
+        if isinstance(r, Sample | Series | Profile | Event) or (isinstance(r, Fact) and _cuts_state(r.name))
     ]
     placed += [r for r in records if isinstance(r, Fact) and r.name.startswith("work.")]
     changes = _setting_changes(placed, order)
@@ -303,8 +302,8 @@ def mark_ineffective_writes(records: Iterable[Record]) -> list[Record]:
     result = list(records)
     for number, record in enumerate(result):
         if _is_written(record):
-            seen = _next_reading(result[number + 1 :], record)
-            if seen is not None and str(seen.value) != record.fields["value"]:
+            reading = _next_reading(result[number + 1 :], record)
+            if reading is not None and str(reading.value) != record.fields["value"]:
                 result[number] = replace(record, fields={**record.fields, "how": "no-effect"})
     return result
 
@@ -322,44 +321,44 @@ def _next_reading(later: Iterable[Record], event: Event) -> Fact | None:
 
 
 def _setting_changes(records: Sequence[Record], order: TextOrder) -> dict[str, list[Fact]]:
-    """Real changes by member, in the order of its text, as the setting's new value: writes at a prompt, and readings
-    that differ from the one before. The value is empty where it is not known."""
-    found: dict[str, list[Fact]] = defaultdict(list)
+    """Return the setting changes of each member in text order, as facts with the new value (empty if unknown): writes
+    at a prompt, and readings that differ from the previous one."""
+    changes: dict[str, list[Fact]] = defaultdict(list)
     known: dict[tuple[str, str], str] = {}
-    told = [
+    relevant = [
         r
         for r in records
-        if _is_measured(r) or _is_label(r) or ((_is_written(r) or _is_unclear(r)) and _is_switch(r.fields["setting"]))
+        if _is_measured(r) or _is_label(r) or ((_is_written(r) or _is_unclear(r)) and _cuts_state(r.fields["setting"]))
     ]
-    for record in sorted(told, key=lambda r: (r.cite.member, order.place(r.cite))):
+    for record in sorted(relevant, key=lambda r: (r.cite.member, order.place(r.cite))):
         if isinstance(record, Event):
             value = "" if _is_unclear(record) else record.fields["value"]
             change = Fact(record.fields["setting"], value, record.cite, provenance="label" * _is_label(record))
         else:
             change = Fact(_setting_name(record), str(record.value), record.cite)
         key = (change.cite.member, change.name)
-        before, known[key] = known.get(key), str(change.value)
-        if before != change.value and (before is not None or isinstance(record, Event)):
-            found[change.cite.member].append(change)
-    return found
+        previous, known[key] = known.get(key), str(change.value)
+        if previous != change.value and (previous is not None or isinstance(record, Event)):
+            changes[change.cite.member].append(change)
+    return changes
 
 
 def _segments_by_line(
     records: Sequence[Record], changes: Mapping[str, Sequence[Fact]], clock: HostClock, order: TextOrder
 ) -> list[Segment]:
-    """Segments of the members that hold changes; what stands elsewhere is placed by time, else left unplaced."""
+    """Return the segments of members with changes, and the records of other members placed by time or left unplaced."""
     segments: list[Segment] = []
     for member, cuts in changes.items():
-        own = [r for r in records if member_of(r) == member]
-        segments += _member_segments(member, own, cuts, len(segments) if len(changes) == 1 else None, order)
+        in_member = [r for r in records if member_of(r) == member]
+        segments += _member_segments(member, in_member, cuts, len(segments) if len(changes) == 1 else None, order)
     unplaced = Segment(UNPLACED)
-    spans = [(segment, {of: _span(segment, of, clock) for of in PLACING}) for segment in segments]
+    spans = [(segment, {c: _span(segment, c, clock) for c in SHARED_CLOCKS}) for segment in segments]
     for record in (r for r in records if member_of(r) not in changes):
         parts: Sequence[Record] = [record]
         if isinstance(record, Series) and record.seconds is not None and record.clock is not None:
-            # a row belongs to the state it was recorded in
+            # each row belongs to the state in which it was recorded
             known = [(span, span.within + record.within) for _, times in spans if (span := times.get(record.clock))]
-            parts = split_at_times(record, [(span.first - off, span.last + off) for span, off in known])
+            parts = split_at_times(record, [(span.first - error, span.last + error) for span, error in known])
         for part in parts:
             (_segment_at_time(part, spans, clock) or unplaced).add(part)
     return [*segments, unplaced]
@@ -368,23 +367,23 @@ def _segments_by_line(
 def _member_segments(
     member: str, records: Sequence[Record], cuts: Sequence[Fact], first: int | None, order: TextOrder
 ) -> list[Segment]:
-    """The stretches of a member between the lines of its changes; `first` is the place of the first in time."""
+    """Return the segments of a member between its changes; `first` is the order number of the first one."""
     places = sorted({order.place(cut.cite) for cut in cuts})
     before = [r for r in records if _is_measured(r) and order.place(r.cite) < places[0]]
     settings = {_setting_name(record): str(record.value) for record in before}
-    readings = {_setting_name(record): record for record in before}  # and writes: what told each setting last
+    readings = {_setting_name(record): record for record in before}  # the last reading or write of each setting
     segments = [Segment(f"{member}:1", dict(settings), first)]
     labels: dict[str, str] = {}
     for number, place in enumerate(places, start=1):
         for cut in (cut for cut in cuts if order.place(cut.cite) == place):
-            now, other = (labels, settings) if cut.provenance else (settings, labels)
-            now[cut.name] = str(cut.value)
-            other.pop(cut.name, None)
+            stated, replaced = (labels, settings) if cut.provenance else (settings, labels)
+            stated[cut.name] = str(cut.value)
+            replaced.pop(cut.name, None)
             readings[cut.name] = cut
         known = {name: value for name, value in settings.items() if value}
-        shown = [readings[name] for name in known if name in readings]
-        at = None if first is None else first + number
-        segments.append(Segment(f"{member}:{place[1]}", known, at, dict(labels), shown))
+        sources = [readings[name] for name in known if name in readings]
+        number_in_time = None if first is None else first + number
+        segments.append(Segment(f"{member}:{place[1]}", known, number_in_time, dict(labels), sources))
     parts = (
         part
         for r in records
@@ -396,38 +395,38 @@ def _member_segments(
 
 
 def split_at_times(series: Series, spans: Iterable[tuple[float, float]]) -> list[Series]:
-    """The rows by which of these stretches of time (first and last second) they are in."""
+    """Return the rows of a series grouped by the spans (first and last second) that contain them."""
     code = np.zeros(len(series), np.int64)
     for first, last in spans:
         if series.seconds is not None:
             inside = (series.seconds >= first) & (series.seconds <= last)
-            code = np.unique(code * 2 + inside, return_inverse=True)[1]  # which of the stretches, as a small number
+            code = np.unique(code * 2 + inside, return_inverse=True)[1]  # one small number per set of spans
     return _split_by_code(series, code)
 
 
 def _split_by_code(series: Series, code: Ints) -> list[Series]:
-    return [select_marked(series, code == one) for one in np.unique(code)]
+    return [select_marked(series, code == value) for value in np.unique(code)]
 
 
 def _segment_at_time(
     record: Record, spans: Sequence[tuple[Segment, Mapping[Clock, Span | None]]], clock: HostClock
 ) -> Segment | None:
-    """The segment whose own times hold the record's; None if they cannot be compared, or it may be of two."""
-    begun, ended = clock.span(record)
-    if begun is None or ended is None:
+    """Return the segment with the times of the record; None if that cannot be decided."""
+    begin, end = clock.span(record)
+    if begin is None or end is None:
         return None
     first, last = (
         [(segment, span) for segment, times in spans if (span := times.get(moment.clock)) and span.holds(moment)]
-        for moment in (begun, ended)
+        for moment in (begin, end)
     )
-    if not first or (len(first) > 1 and (begun.within or any(span.within for _, span in first))):
+    if not first or (len(first) > 1 and (begin.within or any(span.within for _, span in first))):
         return None
     segment = first[0][0]
     return segment if not last or any(other is segment for other, _ in last) else None
 
 
 def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segment]:
-    """One segment, or one per bundle root or label where parts of the input were recorded under different settings."""
+    """Return one segment, or one per bundle root or label if their settings differ."""
     measured = [record for record in records if _is_measured(record)]
     labels = path_settings(set(map(member_of, records)))
     segments: dict[str, Segment] = {}
@@ -440,11 +439,11 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
         for member, (_, settings) in labels.items():
             segments.setdefault(place(member), Segment(place(member))).labels |= settings
     known = [segment.labels | segment.settings for segment in segments.values()]
-    if not any(one[name] != value for one in known for other in known for name, value in other.items() if name in one):
-        whole = Segment("all", order=0)
+    if not any(a[name] != value for a in known for b in known for name, value in b.items() if name in a):
+        segment = Segment("all", order=0)
         for record in records:
-            whole.add(record)
-        return [whole]
+            segment.add(record)
+        return [segment]
     for record in records:
         segments.get(place(member_of(record)), unplaced).add(record)
     return [*_order_by_time(list(segments.values()), clock), unplaced]
@@ -453,28 +452,28 @@ def _segments_by_root(records: Sequence[Record], clock: HostClock) -> list[Segme
 def _bundle_finder(
     records: Sequence[Record], measured: Sequence[Fact], labels: Mapping[str, str]
 ) -> Callable[[str], str]:
-    """What a member belongs to: its label, the bundle root above it, its folder; itself where the files disagree."""
+    """Return a function from member to label, bundle root or folder; to itself if the files there disagree."""
     root = root_finder(set(map(member_of, records)))
 
     def folder(member: str) -> str:
         return labels.get(member) or root(member) or member.rpartition("/")[0]
 
-    seen: dict[tuple[str, str], set[str]] = defaultdict(set)
+    values_of: dict[tuple[str, str], set[str]] = defaultdict(set)
     for fact in measured:
-        seen[folder(fact.cite.member), _setting_name(fact)].add(str(fact.value))
-    torn = {key for (key, _), values in seen.items() if len(values) > 1}
-    return lambda member: member if folder(member) in torn else folder(member)
+        values_of[folder(fact.cite.member), _setting_name(fact)].add(str(fact.value))
+    inconsistent = {key for (key, _), values in values_of.items() if len(values) > 1}
+    return lambda member: member if folder(member) in inconsistent else folder(member)
 
 
 def _order_by_time(segments: list[Segment], clock: HostClock) -> list[Segment]:
-    """Segments with an order where all have times of one clock and these do not overlap."""
-    for of in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
-        spans = [_span(segment, of, clock) for segment in segments]
+    """Return the segments, ordered and numbered if all have times of one clock that do not overlap."""
+    for time_base in (Clock.UTC, Clock.LOCAL, Clock.BOOT):
+        spans = [_span(segment, time_base, clock) for segment in segments]
         known = [(span, segment) for span, segment in zip(spans, segments, strict=True) if span]
         if len(known) < len(segments):
             continue
         known.sort(key=lambda item: (item[0].first, item[0].last))
-        if any(one.last + one.within > other.first - other.within for (one, _), (other, _) in pairwise(known)):
+        if any(a.last + a.within > b.first - b.within for (a, _), (b, _) in pairwise(known)):
             return segments
         for number, (_, segment) in enumerate(known):
             segment.order = number
@@ -482,9 +481,9 @@ def _order_by_time(segments: list[Segment], clock: HostClock) -> list[Segment]:
     return segments
 
 
-def _span(segment: Segment, of: Clock, clock: HostClock) -> Span | None:
-    """First and last second of the segment's records on a clock."""
-    times = [moment for r in segment.records for moment in clock.span(r) if moment and moment.clock is of]
+def _span(segment: Segment, time_base: Clock, clock: HostClock) -> Span | None:
+    """Return the first and last second of the segment's records on a clock."""
+    times = [moment for r in segment.records for moment in clock.span(r) if moment and moment.clock is time_base]
     if not times:
         return None
     seconds = [moment.seconds for moment in times]
@@ -492,7 +491,7 @@ def _span(segment: Segment, of: Clock, clock: HostClock) -> Span | None:
 
 
 def _split_at_reboot(segment: Segment, clock: HostClock) -> Sequence[Segment]:
-    """A segment in two, if its settings may hold only since the host was booted; what may be of both is since."""
+    """Return a segment, split if its settings may hold only since the last boot; records in doubt are after it."""
     if not segment.facts or not clock.anchors:
         return [segment]
     roots = {root_of(fact.cite.member) for fact in segment.facts}
@@ -520,7 +519,7 @@ def _split_at_reboot(segment: Segment, clock: HostClock) -> Sequence[Segment]:
 
 
 def _split_record(record: Record, boot: Moment, clock: HostClock) -> tuple[list[Record], list[Record]]:
-    """A record before the boot and since; what may be of both is since."""
+    """Return a record split into the rows before the boot and those after; rows in doubt are after it."""
     if isinstance(record, Series) and record.seconds is not None and record.clock is boot.clock:
         early = record.seconds < boot.seconds - boot.within - record.within
         if early.any() and not early.all():
@@ -535,19 +534,19 @@ def _is_before(moment: Moment | None, boot: Moment) -> bool:
 
 
 def host_cases(parsed: ParsedInput, options: Options) -> list[Case]:
-    """One case per host, cut into states, with derived facts."""
+    """Return one case per host, cut into states, with derived facts."""
     groups = group_by_host(parsed.readings)
     hosts = groups.hosts or [HostRecords("", "")]
     if options.process:
         check_process((record for host in hosts for record in host.records), options.process)
     if options.case and len(hosts) > 1:
-        options = replace(options, case="")  # a name for one host names none of several
+        options = replace(options, case="")  # the name is for a single host
     return [add_derived_facts(_host_case(host, parsed, groups.notes, options)) for host in hosts]
 
 
 def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], options: Options) -> Case:
     records, clock = unify_clocks(host.records)
-    records, impossible = without_impossible(drop_repeated_messages(order_by_capture(records)))
+    records, impossible = remove_impossible_values(drop_repeated_messages(order_by_capture(records)))
     notes = (*notes, *collector_notes(host.records), *clock.notes, *growth_notes(records))
     problems = (*impossible, *clock.problems)
     if options.window or options.process:
@@ -566,8 +565,8 @@ def _host_case(host: HostRecords, parsed: ParsedInput, notes: Sequence[Note], op
     def concerns_host(member: str) -> bool:
         return member in members or not parsed.readings.get(member)
 
-    hiding = (p for p in (*parsed.problems, *impossible) if p.hides_data)
-    hidden = {p.cite.member if parsed.readings.get(p.cite.member) else "*" for p in hiding}
+    hiding = [p.cite.member for p in (*parsed.problems, *impossible) if p.hides_data]
+    hidden = {member if parsed.readings.get(member) else "*" for member in hiding}
     tainted = frozenset(p.cite.member for p in parsed.problems if p.taints)
     tainted = tainted if tainted <= readable else readable
     return Case(

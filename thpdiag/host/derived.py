@@ -1,13 +1,13 @@
-"""Metrics and facts that follow from others.
+"""Derived metrics and facts.
 
-Metrics: sums and shares of a row, CPU shares and swap rates from counters.
+Metrics: sums and shares within a row, CPU shares and swap rates from counters.
 
 CPU shares come from the counters of /proc/stat, one row per interval, as other tools print them. An interval in which a
-counter fell (a reset) or none moved says nothing. Modes that a kernel does not have count as 0.
+counter fell (a reset) or no counter changed is left out. Modes that a kernel does not have count as 0.
 
-Facts: kernel era, platform, applications, pace of khugepaged, settings, shares of memory.
-`add_derived_facts` is the order of all derivations. khugepaged scans pages_to_scan pages, then pauses for
-scan_sleep_millisecs (4096 pages every 10 s by default): more pages with a longer pause in proportion are the same pace.
+Facts: kernel era, platform, applications, scan rate of khugepaged, settings, shares of memory. `add_derived_facts` runs
+all derivations in order. khugepaged scans pages_to_scan pages, then sleeps for scan_sleep_millisecs (4096 pages every
+10 s by default); twice the pages with twice the sleep are the same rate.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from thpdiag.host.memory import (
 )
 from thpdiag.host.rates import rates
 from thpdiag.host.series import Samples, Table, Track, find_gaps, select_rows
-from thpdiag.host.settings import add_setting_facts, assumed_settings, first_fact, of_running_kernel, smaller_sizes
+from thpdiag.host.settings import add_setting_facts, assumed_settings, facts_of_kernel, first_fact, smaller_sizes
 from thpdiag.knowledge.applications import application, running_applications, stance, version_in_command
 from thpdiag.knowledge.platforms import era
 from thpdiag.model import Case, Fact, Sample, Series, State
@@ -47,7 +47,7 @@ FAULT_BYTES = {
     "process_faults_total": "process_fault_bytes_total",
     "process_faults_total:rate": "process_fault_bytes_total:rate",
 }
-SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
+SHARES: Mapping[str, tuple[str, str]] = {  # the first metric divided by the second
     "process_resident_share": ("process_resident_memory_bytes", "process_virtual_memory_bytes"),
     "process_anon_huge_share": ("process_anon_huge_bytes", "process_resident_memory_bytes"),
     "process_anon_proportional_share": ("process_anon_proportional_bytes", "process_anon_mapped_bytes"),
@@ -59,30 +59,30 @@ SHARES: Mapping[str, tuple[str, str]] = {  # of the first in the second
     "cgroup_memory_high_share": ("cgroup_memory_usage_bytes", "cgroup_memory_high_limit_bytes"),
     "cgroup_memory_anon_thp_share": ("cgroup_memory_anon_thp_bytes", "cgroup_memory_anon_bytes"),
 }
-ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # one counter for all from 4.8 on
+ZONES = ("", "_dma", "_dma32", "_normal", "_high", "_movable")  # from 4.8 on one counter covers all zones
 DIRECT_RECLAIM, KSWAPD_RECLAIM = (tuple(f"node_vmstat_pgsteal_{by}{z}" for z in ZONES) for by in ("direct", "kswapd"))
 DIRECT_RECLAIM_SHARE = "node_direct_reclaim_share.lifetime"
 ALLOCSTALLS = ("allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable", "allocstall")
-RESTS = {  # of the first without the second
+DIFFERENCES = {  # the first metric minus the second
     "process_small_pages_bytes": ("process_resident_memory_bytes", "process_anon_huge_bytes"),
     "process_anon_shared_bytes": ("process_anon_mapped_bytes", "process_anon_proportional_bytes"),
 }
 ANON_PAGES = "node_memory_AnonPages_bytes"
 ANON_COUNTERS = ("nr_anon_pages", "nr_zone_inactive_anon")
-CGROUP_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")  # of anonymous pages
-CGROUP_ANON = "cgroup_memory_anon_bytes"  # that are mapped
-MIN_LISTED_BYTES = 256.0 * 2**20  # bytes; of a smaller control group nobody asks where they went
+CGROUP_LISTS = ("cgroup_memory_active_anon_bytes", "cgroup_memory_inactive_anon_bytes")  # anonymous pages
+CGROUP_ANON = "cgroup_memory_anon_bytes"  # mapped anonymous pages
+MIN_LISTED_BYTES = 256.0 * 2**20  # smaller control groups are ignored
 PAGE_BYTES = 4096.0  # pswpin and pswpout count base pages; the page size of other architectures is not in these files
 SWAP_RATES = {"node_vmstat_pswpin": "swap_in_bytes:rate", "node_vmstat_pswpout": "swap_out_bytes:rate"}
 CPU_MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 NEEDED_COUNTERS = tuple(f"node_cpu_seconds_total.{mode}" for mode in CPU_MODES[:4])
-OPTIONAL_MODES = ("iowait", "softirq", "steal")  # where the source has them
+OPTIONAL_MODES = ("iowait", "softirq", "steal")  # not in every source
 
 
 def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTES) -> Sample | Series:
-    """The row, or rows, with sums and shares added where all parts are there.
+    """Return the row, or rows, with the sums and shares whose parts are all present.
 
-    process_fault_bytes_total is the most that the faults can have brought: one huge page each.
+    process_fault_bytes_total is an upper bound of what the faults brought: one huge page each.
     """
     values: Mapping[str, Any] = sample.values
     added = {
@@ -90,12 +90,12 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
         for name, parts in SUMS.items()
         if name not in values and all(part in values for part in parts)
     }
-    added |= _over_zones(values)
-    for faults, brought in FAULT_BYTES.items():
+    added |= _sum_zones(values)
+    for faults, name_of_bytes in FAULT_BYTES.items():
         if (count := added.get(faults, values.get(faults))) is not None:
-            added[brought] = count * huge_page
-    resolution = _with_rounding(sample.resolution, added, huge_page)
-    added |= _rests(values)
+            added[name_of_bytes] = count * huge_page
+    resolution = _add_quanta(sample.resolution, added, huge_page)
+    added |= _differences(values)
     for name, (part, whole) in SHARES.items():
         if part in values and whole in values and (share := _share(values[part], values[whole])) is not None:
             added[name] = share
@@ -107,8 +107,8 @@ def with_sums(sample: Sample | Series, huge_page: float = DEFAULT_HUGE_PAGE_BYTE
 
 
 def _unmapped_share(values: Mapping[str, Any]) -> dict[str, float]:
-    """What part of the anonymous memory of a control group no process has mapped any more."""
-    # Without shmem (version 1 of old kernels) it is at most the file cache.
+    """Return the share of a control group's anonymous memory that no process maps any more."""
+    # Without shmem (cgroup v1 of old kernels) the file cache is an upper bound of it.
     shmem = next((values[n] for name in ("shmem", "file") if (n := f"cgroup_memory_{name}_bytes") in values), None)
     if shmem is None or not all(name in values for name in (*CGROUP_LISTS, CGROUP_ANON)):
         return {}
@@ -119,42 +119,41 @@ def _unmapped_share(values: Mapping[str, Any]) -> dict[str, float]:
     return {"cgroup_memory_unmapped_share": max(rest, 0.0) / total}
 
 
-def _over_zones(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What /proc/vmstat counts zone by zone on some kernels, for all zones."""
+def _sum_zones(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return sums over all zones of counters that some kernels print per zone in /proc/vmstat."""
     added: dict[str, Any] = {}
     if stalls := [values[n] for s in ALLOCSTALLS if (n := f"node_vmstat_{s}") in values]:
         added["node_allocstall_total"] = sum(stalls)
     direct, background = ([values[n] for n in names if n in values] for names in (DIRECT_RECLAIM, KSWAPD_RECLAIM))
     if direct and background and (share := _share(sum(direct), sum(direct) + sum(background))) is not None:
         added[DIRECT_RECLAIM_SHARE] = share
-    # Since 4.8, which counts by zone, this counter has the pages within huge pages, as AnonPages of meminfo does.
+    # Since 4.8, which counts per zone, this counter includes huge pages, as AnonPages of meminfo does.
     if ANON_PAGES not in values and all(f"node_vmstat_{name}" in values for name in ANON_COUNTERS):
         added[ANON_PAGES] = values["node_vmstat_nr_anon_pages"] * PAGE_BYTES
     return added
 
 
-def _with_rounding(known: Mapping[str, float], added: Iterable[str], huge_page: float) -> Mapping[str, float]:
-    """The quanta of a row with those of sums of rounded parts."""
-    found = dict(known)
-    found |= {name: off for name in added if name in SUMS and (off := sum(known.get(part, 0.0) for part in SUMS[name]))}
-    found |= {brought: found[of] * huge_page for of, brought in FAULT_BYTES.items() if of in found}
-    return found
+def _add_quanta(known: Mapping[str, float], added: Iterable[str], huge_page: float) -> Mapping[str, float]:
+    """Return the quanta of a row, with those of the sums of rounded parts."""
+    sums = {name: sum(known.get(part, 0.0) for part in SUMS[name]) for name in added if name in SUMS}
+    quanta = {**known, **{name: quantum for name, quantum in sums.items() if quantum}}
+    return quanta | {size: quanta[count] * huge_page for count, size in FAULT_BYTES.items() if count in quanta}
 
 
-def _rests(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What is left of a whole without a part."""
-    return {n: values[whole] - values[part] for n, (whole, part) in RESTS.items() if {whole, part} <= values.keys()}
+def _differences(values: Mapping[str, Any]) -> dict[str, Any]:
+    pairs = {name: pair for name, pair in DIFFERENCES.items() if set(pair) <= values.keys()}
+    return {name: values[whole] - values[part] for name, (whole, part) in pairs.items()}
 
 
 def _share(part: Any, whole: Any) -> Any:
-    """A share, or one per row; None, or NaN in a row, where there is no whole."""
+    """Return a ratio, or one per row; without a positive whole None, or NaN in that row."""
     if isinstance(whole, float | int):
         return part / whole if whole > 0 else None
     return np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
 
 
 def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample | Series]:
-    """CPU shares from /proc/stat and swap rates from /proc/vmstat, a row per interval."""
+    """Yield CPU shares from /proc/stat and swap rates from /proc/vmstat, one row per interval."""
     for table in make_tables(sample for sample in samples if sample.kind == "system"):
         if len(table.samples) < 2:
             continue
@@ -166,7 +165,7 @@ def rates_of_counters(samples: Iterable[Sample | Series]) -> Iterator[Sample | S
 
 
 def _cpu_shares(table: Table) -> Iterator[Sample | Series]:
-    """The shares of CPU time between the rows of a table that have all needed counters."""
+    """Yield the shares of CPU time between those rows of a table that have all needed counters."""
     rows = Track(NEEDED_COUNTERS[0], table, table.samples)
     known = np.logical_and.reduce([(column := rows.column_of(name)) == column for name in NEEDED_COUNTERS])
     if known.sum() < 2:
@@ -175,12 +174,12 @@ def _cpu_shares(table: Table) -> Iterator[Sample | Series]:
     counters = {mode: rows.column_of(f"node_cpu_seconds_total.{mode}") for mode in CPU_MODES}
     grown = {mode: np.diff(np.nan_to_num(column, nan=0.0)) for mode, column in counters.items()}
     total = sum(grown.values(), np.zeros(len(rows) - 1))
-    good = (total > 0) & (np.minimum.reduce(list(grown.values())) >= 0)
+    valid = (total > 0) & (np.minimum.reduce(list(grown.values())) >= 0)
     if rows.seconds is not None:
-        good &= ~find_gaps(rows.seconds)
-    if not good.any():
+        valid &= ~find_gaps(rows.seconds)
+    if not valid.any():
         return
-    grown, total = {mode: column[good] for mode, column in grown.items()}, total[good]
+    grown, total = {mode: column[valid] for mode, column in grown.items()}, total[valid]
     kernel, user = grown["system"] + grown["irq"] + grown["softirq"], grown["user"] + grown["nice"]
     busy = user + kernel
     values = {
@@ -191,35 +190,35 @@ def _cpu_shares(table: Table) -> Iterator[Sample | Series]:
         "cpu_ratio.sys_share": np.divide(kernel, busy, out=np.full(len(busy), np.nan), where=busy > 0),
     }
     for mode in OPTIONAL_MODES:
-        present = counters[mode][1:][good]
+        present = counters[mode][1:][valid]
         if (present == present).any():
             values[f"cpu_ratio.{mode}"] = np.where(present == present, grown[mode] / total, np.nan)
-    yield from _as_rows(select_rows(rows.samples, np.concatenate(([False], good))), values, f"{table.reader} (rates)")
+    yield from _as_rows(select_rows(rows.samples, np.concatenate(([False], valid))), values, f"{table.reader} (rates)")
 
 
 def _as_rows(
     samples: Samples, columns: Mapping[str, Array[np.floating[Any]]], reader: str
 ) -> Iterator[Sample | Series]:
-    """Rows of the host with these values at the places and times of others: a Series of a Series, else samples."""
+    """Yield rows of the host with these values at the lines and times of `samples`, as a Series if those are one."""
     if isinstance(samples, Series):
-        values = {name: column.astype(float) for name, column in columns.items()}
-        yield replace(samples, values=values, reader=reader, resolution={}, since_boot=None)
+        floats = {name: column.astype(float) for name, column in columns.items()}
+        yield replace(samples, values=floats, reader=reader, resolution={}, since_boot=None)
         return
-    for at, sample in enumerate(samples):
-        row = {name: float(column[at]) for name, column in columns.items() if column[at] == column[at]}
-        yield Sample("system", row, sample.cite, reader, time=sample.time)
+    for row, sample in enumerate(samples):
+        values = {name: float(column[row]) for name, column in columns.items() if column[row] == column[row]}
+        yield Sample("system", values, sample.cite, reader, time=sample.time)
 
 
 def application_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """app and app.version. A package alone does not run: its version counts for a process that does.
+    """Yield app and app.version of the applications that run; an installed package alone is no evidence for that.
 
-    Versions that processes tell of themselves come first, then those of packages.
+    Versions from command lines come before versions of packages.
     """
-    programs: dict[tuple[str, str], Fact] = {}  # the first process of each: a host runs thousands of the same
+    programs: dict[tuple[str, str], Fact] = {}  # the first process of each command: there may be thousands
     for fact in facts:
         if fact.name == "process.command":
             programs.setdefault((fact.label("comm") or "", str(fact.value)), fact)
-        elif fact.name == "java.option" and fact.value == "true":  # as on its command line
+        elif fact.name == "java.option" and fact.value == "true":  # spelled as on a command line
             programs.setdefault(("java", f"java -XX:+{fact.label('option')}"), fact)
     running: set[str] = set()
     for (comm, command), fact in programs.items():
@@ -228,9 +227,9 @@ def application_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
                 running.add(app.name)
                 yield Fact("app", app.name, fact.cite, (("pid", fact.label("pid") or ""),))
     known = {f.label("app") for f in facts if f.name == "app.version"}
-    told = [(app.name, v, f.cite) for f in programs.values() for app, v in version_in_command(str(f.value))]
-    told += [(f.label("app") or "", str(f.value), f.cite) for f in facts if f.name == "package.version"]
-    for name, version, cite in told:
+    versions = [(app.name, v, f.cite) for f in programs.values() for app, v in version_in_command(str(f.value))]
+    versions += [(f.label("app") or "", str(f.value), f.cite) for f in facts if f.name == "package.version"]
+    for name, version, cite in versions:
         if name in running and name not in known:
             known.add(name)
             yield Fact("app.version", version, cite, (("app", name),))
@@ -240,9 +239,9 @@ HOST_FACTS = {"platform": "platform", "os": "os.version", "arch": "kernel.arch",
 
 
 def stance_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
-    """app.stance of each application that runs here, or whose version the input tells; `none` if no process is one.
+    """Yield app.stance of each application that runs or has a version; `none` if no listed process is one.
 
-    What depends on a version that nobody tells is unknown.
+    A stance that depends on an unknown version is left out.
     """
     versions = {f.label("app") or "": f for f in facts if f.name == "app.version"}
     apps = {**versions, **{str(f.value): f for f in reversed(facts) if f.name == "app"}}
@@ -258,19 +257,19 @@ def stance_facts(facts: Sequence[Fact]) -> Iterator[Fact]:
         yield Fact("app.stance", "none", process.cite)
 
 
-LEAST_PAUSE = 1.0  # milliseconds that are taken for no pause at all
+MIN_SLEEP_MS = 1.0  # a sleep of 0 counts as this many milliseconds
 
 
 def scan_rate(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """thp.khugepaged.scan_rate in pages per second, where the kernel shows both settings."""
+    """Yield thp.khugepaged.scan_rate in pages per second, if the kernel shows both settings."""
     names = ("thp.khugepaged.pages_to_scan", "thp.khugepaged.scan_sleep_millisecs")
     known = {f.name: f for f in facts if f.name in names and not f.provenance and not isinstance(f.value, str)}
     if len(known) == len(names):
         pages, pause = (float(known[name].value) for name in names)
-        yield Fact("thp.khugepaged.scan_rate", round(pages * 1000 / max(pause, LEAST_PAUSE), 1), known[names[1]].cite)
+        yield Fact("thp.khugepaged.scan_rate", round(pages * 1000 / max(pause, MIN_SLEEP_MS), 1), known[names[1]].cite)
 
 
-# The family and major release that commands differ by. Order matters: a release string is surer than a name in prose.
+# The distribution family and major release. A kernel release is more reliable than a name in prose and comes first.
 _RELEASES = (
     (re.compile(r"\.el(\d+)uek"), "oracle"),
     (re.compile(r"\.el(\d+)(?:[._]|$)"), "el"),
@@ -283,21 +282,21 @@ _NAMES = (
     (re.compile(r"Debian\D{0,80}(\d{1,4})"), "debian"),
     (re.compile(r"Fedora\D{0,80}(\d{1,4})"), "fedora"),
 )
-_REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # excludes TRANSPARENT_HUGEPAGE: mm/Kconfig of 5.15 and later
+_REAL_TIME = re.compile(r"\bPREEMPT[_ ]RT\b")  # has no THP: mm/Kconfig of 5.15 and later
 _EL6 = ((131, "6.0"), (220, "6.1"), (279, "6.2"), (358, "6.3"), (431, "6.4"))  # first build of the next minor release
 
 
 def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[Fact]:
-    """kernel.era, platform and thp.applicable, each citing what it was read from."""
+    """Yield kernel.era, platform and thp.applicable, each citing its source."""
     release, system = first_fact(facts, "kernel.release"), first_fact(facts, "os.name")
     known = era(str(release.value)) if release else None
     if known and release and known.id != "none":
         yield Fact("kernel.era", known.id, release.cite)
-    if (place := _platform(release, system)) is not None:
-        yield place
+    if (platform := _platform(release, system)) is not None:
+        yield platform
     shown = next((f for s in states for f in s.facts if f.name in ("thp.enabled", "thp.defrag")), None)
-    directory = None if shown else _directory(facts, release)
-    built_in = first_fact(of_running_kernel(facts, release), "kernel.thp_built_in")
+    directory = None if shown else _directory_fact(facts, release)
+    built_in = first_fact(facts_of_kernel(facts, release), "kernel.thp_built_in")
     real_time = next((f for f in facts if f.name == "kernel.build" and _REAL_TIME.search(str(f.value))), None)
     if shown is not None:
         yield Fact("thp.applicable", "yes", shown.cite)
@@ -312,16 +311,17 @@ def platform_facts(facts: Sequence[Fact], states: Sequence[State]) -> Iterator[F
 
 
 def _platform(release: Fact | None, system: Fact | None) -> Fact | None:
-    """Family and release, of RHEL 6 with the minor release, for those differ in path and values.
+    """Return the distribution family and release; for RHEL 6 with the minor release, as paths and values differ.
 
-    By the kernel's build 6.0 to 6.4, and `6.5` for all later ones; by a name `6.6` is 6.5 too, `6` alone a late one.
+    A kernel build maps to 6.0 to 6.4, and to `6.5` for all later ones. In a name, `6.6` and a bare `6` also map to
+    `6.5`.
     """
     for source, patterns in ((release, _RELEASES), (system, _NAMES)):
         text = str(source.value) if source else ""
         for pattern, family in patterns:
-            if source is None or not (found := pattern.search(text)):
+            if source is None or not (match := pattern.search(text)):
                 continue
-            version = found[1]
+            version = match[1]
             if (family, version) == ("el", "6") and source is release:
                 build = int(number[1]) if (number := re.match(r"2\.6\.32-(\d+)", text)) else 431
                 version = next((minor for limit, minor in _EL6 if build < limit), "6.5")
@@ -332,22 +332,22 @@ def _platform(release: Fact | None, system: Fact | None) -> Fact | None:
     return None
 
 
-def _directory(facts: Sequence[Fact], release: Fact | None) -> Fact | None:
-    """What a listing says of the THP directory; that the mainline name is missing says nothing on RHEL 6."""
-    named = [f for f in facts if f.name == "thp.directory"]
-    present = next((f for f in named if f.value != "absent"), None)
-    red_hat_6 = release is None or ".el6" in str(release.value)
-    return present or next((f for f in named if f.label("directory") is None or not red_hat_6), None)
+def _directory_fact(facts: Sequence[Fact], release: Fact | None) -> Fact | None:
+    """Return what a listing shows of the THP directory; on RHEL 6 a missing mainline directory is no evidence."""
+    directories = [f for f in facts if f.name == "thp.directory"]
+    present = next((f for f in directories if f.value != "absent"), None)
+    may_be_el6 = release is None or ".el6" in str(release.value)
+    return present or next((f for f in directories if f.label("directory") is None or not may_be_el6), None)
 
 
 def add_derived_facts(case: Case) -> Case:
-    """The case with derived facts and series added; what was read stays as it is."""
-    sized = huge_page_fact(case)
-    huge_page = float(sized.value) if sized else DEFAULT_HUGE_PAGE_BYTES
+    """Return the case with derived facts and series added; what was read is unchanged."""
+    size_fact = huge_page_fact(case)
+    huge_page = float(size_fact.value) if size_fact else DEFAULT_HUGE_PAGE_BYTES
     states = tuple(_add_to_state(state, huge_page) for state in case.states)
-    facts = (*case.facts, *((sized,) if sized else ()), *_release_of_recording(case))
+    facts = (*case.facts, *((size_fact,) if size_fact else ()), *_release_of_recording(case))
     if not facts and not any(state.facts for state in states):
-        return replace(case, states=states)  # nothing but rows and stacks, of which nothing more follows
+        return replace(case, states=states)  # only rows and stacks, from which no facts follow
     facts = (*facts, *application_facts(case.facts))
     facts = (*facts, *platform_facts(facts, states))
     facts = (*facts, *stance_facts((*facts, *(f for s in states for f in s.facts))))
@@ -362,7 +362,7 @@ def add_derived_facts(case: Case) -> Case:
 
 
 def _release_of_recording(case: Case) -> Iterator[Fact]:
-    """The kernel's release from the header of a perf recording, where nothing else measured it."""
+    """Yield the kernel release from the header of a perf recording, if nothing else measured it."""
     if not any(f.name == "kernel.release" and not f.provenance for f in case.facts):
         profiles = (p for s in case.states for p in s.profiles if p.facts.get("release"))
         yield from (Fact("kernel.release", p.facts["release"], p.cite) for p in islice(profiles, 1))
@@ -370,6 +370,6 @@ def _release_of_recording(case: Case) -> Iterator[Fact]:
 
 def _add_to_state(state: State, huge_page: float) -> State:
     samples = tuple(with_sums(s, huge_page) for s in state.samples)
-    of_memory = (*memory_shares(samples), *partially_mapped_share(samples), *slab_facts(samples))
-    facts = (*state.facts, *zone_facts(samples), *of_memory)
+    memory_facts = (*memory_shares(samples), *partially_mapped_share(samples), *slab_facts(samples))
+    facts = (*state.facts, *zone_facts(samples), *memory_facts)
     return replace(state, samples=(*samples, *rates_of_counters(samples)), facts=facts)

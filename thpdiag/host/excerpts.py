@@ -1,15 +1,15 @@
-"""Excerpts: the cited lines of the input as they stand there, with what makes them readable.
+"""Excerpts: the cited lines of the input as they are, with the lines that make them readable.
 
-They come from the text cache, else from the members, read a second time. Line numbers are those of the parsers
-(`thpdiag.bundle.member`); parts of a line that carriage returns separate stand as one line again. With a sample of call
-stacks go its frames, with a row of a table the line that names its columns; of a snapshot, which is cited by its first
-line, the rows that name what it is cited for.
+They come from the text cache, else from the members, which are read a second time. Line numbers are those of the
+parsers (`thpdiag.bundle.member`); the parts of a line that carriage returns separate are joined again. A sample of call
+stacks includes its frames, a row of a table the line with its column names; a snapshot, which is cited by its first
+line, includes the rows for which it is cited.
 
-Nothing is quoted that may be another line than the one that was parsed: a member that has changed since has another
-SHA-256, and where two members of one name differ in the line, only the one that the citation remembers is quoted.
+An excerpt is never another line than the one that was parsed: a changed member has another SHA-256, and if two members
+of one name differ in the line, only the one that matches the citation's text is used.
 
-The cache of the texts that were parsed has a bound; members that it does not hold are read again. Most of what is cited
-stands in small files, and what comes through a pipe cannot be read a second time.
+The cache of parsed texts has a limit; other members are read again. Most cited lines are in small files, and a pipe
+cannot be read a second time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from thpdiag.host.sibling_files import sibling_files
 from thpdiag.model import Citation
 from thpdiag.model.facts import Excerpt, ExcerptRequest
 
-MAX_CACHE_BYTES = 16 << 20  # bytes of all that is kept
-MAX_MEMBER_BYTES = 2 << 20  # of one member, where it can be read again
+MAX_CACHE_BYTES = 16 << 20  # of all cached texts
+MAX_MEMBER_BYTES = 2 << 20  # cached per member if it can be read again
 
 
 class CachedText(NamedTuple):
-    """One member: its beginning, which is all of it if it is `whole`."""
+    """The beginning of a member, or all of it if `whole`."""
 
     begin: Sequence[bytes] = ()
     whole: bool = False
@@ -41,40 +41,40 @@ class CachedText(NamedTuple):
 
 @dataclass(slots=True)
 class TextCache:
-    """By path and SHA-256: an archive may hold two members of one name. `each` is the most of one member."""
+    """Texts by path and SHA-256: an archive may hold two members of one name."""
 
-    each: int = MAX_MEMBER_BYTES
+    max_member_bytes: int = MAX_MEMBER_BYTES
     _room: int = MAX_CACHE_BYTES
     _texts: dict[str, dict[str, CachedText]] = field(default_factory=dict)
 
     def watch(self, member: Member) -> None:
-        """Has a member that is about to be read keep what it gives, as far as there is room."""
-        member.keep(min(self.each, self._room))
+        """Make a member that is about to be read keep its text, if there is room."""
+        member.keep(min(self.max_member_bytes, self._room))
 
     def add(self, member: Member) -> None:
-        """Keeps a text that was read."""
+        """Add the text of a member that was read."""
         texts = self._texts.setdefault(member.path, {})
         if member.sha256 not in texts:
             texts[member.sha256] = CachedText(member.kept, whole=sum(map(len, member.kept)) == member.length)
             self._room -= sum(map(len, member.kept))
 
     def texts(self, path: str) -> Mapping[str, CachedText]:
-        """What members of that path hold, by its SHA-256; nothing if none of them is a text."""
+        """Return the cached members of a path by SHA-256."""
         return self._texts.get(path, {})
 
 
 def reread(
     left: dict[str, set[str]], paths: Sequence[Path], limits: Limits, stdin: BinaryIO | None = None
 ) -> Iterator[Member]:
-    """The members of the paths in `left`, by path the SHA-256 of those that are wanted, until all of them were met.
+    """Yield the members of the paths in `left` (path to SHA-256 values) until all of them were found.
 
-    A member is one of them only if it has such a SHA-256 when it was read to its end (`finish`): it may have changed,
-    or be another of the same name. Those that were met are taken out of `left`.
+    Whether a member has such a SHA-256 is known only after it was read to its end (`finish`): it may have changed, or
+    be another one of the same name. Found members are removed from `left`.
     """
     if not left:
         return
-    ends = {end for path in left for end in _ends(path)}
-    for member in members_again([*paths, *sibling_files(paths)], ends.__contains__, limits, stdin):
+    suffixes = {suffix for path in left for suffix in _path_suffixes(path)}
+    for member in members_again([*paths, *sibling_files(paths)], suffixes.__contains__, limits, stdin):
         if member.path not in left:
             continue
         yield member
@@ -86,29 +86,29 @@ def reread(
             return
 
 
-def _ends(member: str) -> Iterable[str]:
-    """A member's path, and the same without the folders or labels before it."""
+def _path_suffixes(member: str) -> Iterable[str]:
+    """Return a member's path, and the same without the folders or labels before it."""
     parts = member.split("/")
     return ("/".join(parts[at:]) for at in range(len(parts)))
 
 
-MIN_COLUMNS = 3  # columns
+MIN_HEADING_COLUMNS = 3  # of a heading
 _NUMBER = re.compile(r"(?:^|\s)[-+]?\d[\d.,]*[kKmMgGtT%]?(?=\s|$)")
 _TIME = re.compile(r"\d\d:\d\d:\d\d(?:\.\d+)?|[AP]M|\d{4}-?\d\d-?\d\d")
-_COMMAND_COLUMNS = ("COMMAND", "Command", "CMD")  # may have blanks in it
+_COMMAND_COLUMNS = ("COMMAND", "Command", "CMD")  # columns whose values may contain blanks
 
 
 @dataclass(slots=True)
 class ColumnHeadings:
-    """Reads a text line by line and remembers the last that can be a heading.
+    """The last line of a text that may be a column heading.
 
-    A heading holds no number and as many words as the row; an empty line, or lines that were not looked at, end it.
+    A heading has no number and as many words as its rows have columns. An empty or skipped line ends its table.
     """
 
     _line: int = 0
     _heading: str = ""
 
-    def look(self, number: int, text: str) -> None:
+    def update(self, number: int, text: str) -> None:
         if number > self._line + 1 or not text.strip():
             self._heading = ""
         if text and not _NUMBER.search(text):
@@ -116,7 +116,7 @@ class ColumnHeadings:
         self._line = number
 
     def heading_of(self, row: TextLine) -> str:
-        """The heading of the row, as it stands there; empty if there is none."""
+        """Return the heading line of a row; empty if there is none."""
         if not self._heading or row.number > self._line + 1:
             return ""
         heading = next(clean_lines([(self._line, self._heading)], markup=False))
@@ -125,13 +125,13 @@ class ColumnHeadings:
 
 
 def _heading_fits(heading: str, row: str) -> bool:
-    """As many words as columns behind the time that begins a line, numbers among them; a listing of processes has more
-    words and fewer numbers. Recorders put a sign before headings."""
+    """Whether a heading has as many words as the row has columns after the time, and the row enough numbers; process
+    listings have more words and fewer numbers. Recorders put `#` before headings."""
     names, values = (text.replace("#", " ").split() for text in (heading, row))
     for words in (names, values):
         while words and (words[0] in ("Date", "Time") or _TIME.fullmatch(words[0])):
             del words[0]
-    if len(names) < MIN_COLUMNS:
+    if len(names) < MIN_HEADING_COLUMNS:
         return False
     numbers = [bool(_NUMBER.fullmatch(word)) for word in values]
     if names[-1] in _COMMAND_COLUMNS and len(values) >= len(names):
@@ -140,59 +140,58 @@ def _heading_fits(heading: str, row: str) -> bool:
     return len(values) == len(names) + titled and 2 * sum(numbers) >= len(values)
 
 
-MAX_LINE_CHARS = 300  # characters of a line
-MAX_FRAMES = 12  # lines of a sample
-MAX_ROWS = 6  # of one snapshot
-MAX_SNAPSHOT_LINES = 400  # lines of one; /proc/vmstat has some 200
-MAX_SCANNED_LINES = (
-    200_000  # lines; behind them only what is near to cited ones, so that names of columns may be missing
-)
-BLOCK_BYTES = 1 << 16  # bytes
-MAX_HELD_BYTES = 1 << 22  # bytes of lines above a needed one, among which the names of its columns may be
+MAX_LINE_CHARS = 300  # per line
+MAX_FRAMES = 12  # lines per sample of a stack
+MAX_ROWS = 6  # per snapshot
+MAX_SNAPSHOT_LINES = 400  # per snapshot; /proc/vmstat has some 200
+MAX_SCANNED_LINES = 200_000  # after them only lines near citations are read, and column names may be missing
+BLOCK_BYTES = 1 << 16
+MAX_BUFFER_BYTES = 1 << 22  # of lines before a needed one that are searched for its heading
 _ROW = re.compile(
     r"\s*(?:[^\s:]+:(?=\w))?(?P<name>[\w()]+):?\s+(?P<value>-?\d+)(?P<unit> kB)?(?P<further>\s+\S.*)?\s*$"
 )
-_FILE = re.compile(r"\s*\S{0,400}/(?P<name>\w+):(?P<value>\d+)(?P<further>\s+\S.*)?\s*$")  # of one number each
+_ONE_NUMBER_FILE = re.compile(r"\s*\S{0,400}/(?P<name>\w+):(?P<value>\d+)(?P<further>\s+\S.*)?\s*$")
 _LABEL = re.compile(r"\s*%?(?:[KMGT]iB )?(?P<name>Tasks|Threads|Cpu\(s\)|Mem|Swap) *:(?P<further>)")  # of top
 _FRAME = re.compile(r"(?:\s*[0-9a-f]{3,16} |\t| {8})(?!.*\d\.\d{6,9}:)\s*\S")
-_SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # a row of perf report, whose graph may stand below an empty line
-_UNFOLDED = re.compile(r" ++[-+|]?\s*+\S")  # below a row that begins with `-`, as perf report shows it at a terminal
-_TABLE = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # of perf top, whose rows are indented
-_SAMPLED = frozenset(("counter", "effect", "toggle", "total", "cpu"))
+_SHARE = re.compile(r"[-+]?\s*\d{1,3}(?:\.\d+)?%")  # perf report, whose call graph may follow after an empty line
+_UNFOLDED = re.compile(r" ++[-+|]?\s*+\S")  # below a row that begins with `-` in the terminal view of perf report
+_PERF_TOP_ROW = re.compile(r"\s*(?:\d[\d.]*\s+){0,3}\d{1,3}\.\d+%\s")  # a row of perf top, which is indented
+_COUNTER_KINDS = frozenset(("counter", "effect", "toggle", "total", "cpu"))
 
 
 def find_excerpts(
-    begin: bytes, chunks: Iterable[bytes], wanted: Iterable[ExcerptRequest], limit: int, *, is_cut: bool = False
+    begin: bytes, chunks: Iterable[bytes], requests: Iterable[ExcerptRequest], limit: int, *, is_cut: bool = False
 ) -> dict[ExcerptRequest, Excerpt]:
-    """The excerpts that are there, of a text that was cut short without those that may go on behind its end.
+    """Return the excerpts of a text; if it `is_cut`, without those that may continue after its end.
 
-    `chunks` end at line ends; `begin` are their first bytes, `limit` the most of a line.
+    `chunks` end at line ends; `begin` is the start of the text, `limit` the maximum length of a line.
     """
     scan = _TextScan()
-    for request in wanted:
+    for request in requests:
         scan.later.setdefault(request.line, []).append(request)
     scan.read(_needed_lines(begin, chunks, scan, limit))
-    unfinished = {item.passage for item in scan.open} if is_cut else ()
-    return {request: excerpt for request, excerpt in scan.found.items() if request not in unfinished}
+    unfinished = {item.request for item in scan.open} if is_cut else ()
+    return {request: excerpt for request, excerpt in scan.excerpts.items() if request not in unfinished}
 
 
 def line_blocks(text: bytes) -> Iterator[bytes]:
-    """A text that is held, in pieces that end at line ends."""
-    at, end = 0, len(text)
-    while at < end:
-        after = text.find(b"\n", at + BLOCK_BYTES, end) + 1 or end
-        yield text[at:after]
-        at = after
+    """Yield pieces of a text that end at line ends."""
+    start, end = 0, len(text)
+    while start < end:
+        next_start = text.find(b"\n", start + BLOCK_BYTES, end) + 1 or end
+        yield text[start:next_start]
+        start = next_start
 
 
 @dataclass(slots=True)
 class _OpenExcerpt:
-    """A passage whose further lines are still looked for.
+    """An excerpt that may have further lines.
 
-    `left` is how many lines it may reach. Of a snapshot `first` is the name in the cited row, `rows` are those found.
+    `left` is the number of lines that it may still span. Of a snapshot, `first` is the name in the cited row and `rows`
+    are those found.
     """
 
-    passage: ExcerptRequest
+    request: ExcerptRequest
     left: int
     lines: list[str] = field(default_factory=list)
     first: str = ""
@@ -201,123 +200,123 @@ class _OpenExcerpt:
 
 @dataclass(slots=True)
 class _TextScan:
-    """What is looked for in one text, and what was found."""
+    """The requests for one text, and the excerpts so far."""
 
     later: dict[int, list[ExcerptRequest]] = field(default_factory=dict)
-    found: dict[ExcerptRequest, Excerpt] = field(default_factory=dict)
+    excerpts: dict[ExcerptRequest, Excerpt] = field(default_factory=dict)
     open: list[_OpenExcerpt] = field(default_factory=list)
     columns: ColumnHeadings = field(default_factory=ColumnHeadings)
 
     def wants(self, first: int, last: int) -> bool:
-        """Whether lines of that stretch are needed."""
+        """Whether any of these lines is needed."""
         return bool(self.open) or any(first <= line <= last for line in self.later)
 
     @property
-    def names_columns(self) -> bool:
-        return any(passage.kind != "stack" for found in self.later.values() for passage in found)
+    def needs_headings(self) -> bool:
+        return any(request.kind != "stack" for requests in self.later.values() for request in requests)
 
     def read(self, lines: Iterable[tuple[int, str]]) -> None:
         for number, text in _rejoin_lines(lines):
             if self.open or number in self.later:
                 line = next(clean_lines([(number, text[:MAX_LINE_CHARS])], markup=False))
-                self.open = [item for item in self.open if self._goes_on(item, text, line)]
-                for passage in self.later.pop(number, ()):
-                    self._begin(passage, text, line)
+                self.open = [item for item in self.open if self._extend(item, text, line)]
+                for request in self.later.pop(number, ()):
+                    self._begin(request, text, line)
             if not (self.later or self.open):
                 return
-            self.columns.look(number, text)
+            self.columns.update(number, text)
 
-    def _begin(self, passage: ExcerptRequest, text: str, line: TextLine) -> None:
-        """The cited line itself."""
-        tabled = passage.kind != "stack" and line.number <= MAX_SCANNED_LINES
-        named = self.columns.heading_of(line) if tabled else ""
-        lines = (_shorten(named), _shorten(text)) if named else (_shorten(text),)
+    def _begin(self, request: ExcerptRequest, text: str, line: TextLine) -> None:
+        """Add the cited line itself."""
+        may_have_heading = request.kind != "stack" and line.number <= MAX_SCANNED_LINES
+        heading = self.columns.heading_of(line) if may_have_heading else ""
+        lines = (_shorten(heading), _shorten(text)) if heading else (_shorten(text),)
         row = _match_row(line.text)
-        if not (row and passage.kind in _SAMPLED and row["further"] is None):  # else of another counter, mostly
-            self.found[passage] = Excerpt(line.number, lines, len(lines) - 1)
-        if passage.kind == "stack":
-            self.open.append(_OpenExcerpt(passage, MAX_FRAMES - 1, [_shorten(text)]))
-        elif passage.names and not (named and row and row["name"] in passage.names):
-            item = _OpenExcerpt(passage, MAX_SNAPSHOT_LINES, first=row["name"] if row else "")
-            if not row or self._take_row(item, row["name"], text, line):
+        if not (row and request.kind in _COUNTER_KINDS and row["further"] is None):  # else usually another counter
+            self.excerpts[request] = Excerpt(line.number, lines, len(lines) - 1)
+        if request.kind == "stack":
+            self.open.append(_OpenExcerpt(request, MAX_FRAMES - 1, [_shorten(text)]))
+        elif request.names and not (heading and row and row["name"] in request.names):
+            item = _OpenExcerpt(request, MAX_SNAPSHOT_LINES, first=row["name"] if row else "")
+            if not row or self._add_row(item, row["name"], text, line):
                 self.open.append(item)
 
-    def _goes_on(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
-        """Takes a further line in; whether there may be more.
+    def _extend(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
+        """Add a further line to an excerpt, and return whether there may be more.
 
-        A snapshot ends where a line has another form, or begins anew.
+        A snapshot ends at a line of another form, or where its first row repeats.
         """
         item.left -= 1
-        if item.passage.kind == "stack":
-            more = self._frame(item, text, line)
+        if item.request.kind == "stack":
+            continues = self._add_frame(item, text, line)
         else:
             row = _match_row(line.text)
-            more = row is not None and row["name"] != item.first and self._take_row(item, row["name"], text, line)
-        return more and item.left > 0
+            continues = row is not None and row["name"] != item.first and self._add_row(item, row["name"], text, line)
+        return continues and item.left > 0
 
-    def _frame(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
-        shared = _SHARE.match(item.lines[0])
-        if not line.text.strip() and len(item.lines) == 1 and shared:
+    def _add_frame(self, item: _OpenExcerpt, text: str, line: TextLine) -> bool:
+        is_share = _SHARE.match(item.lines[0])
+        if not line.text.strip() and len(item.lines) == 1 and is_share:
             return True
-        frame = _UNFOLDED if shared and item.lines[0].startswith("-") else _FRAME
-        if not frame.match(line.text) or _TABLE.match(line.text):
+        frame = _UNFOLDED if is_share and item.lines[0].startswith("-") else _FRAME
+        if not frame.match(line.text) or _PERF_TOP_ROW.match(line.text):
             return False
         item.lines.append(_shorten(text))
-        self.found[item.passage] = Excerpt(item.passage.line, tuple(item.lines))
+        self.excerpts[item.request] = Excerpt(item.request.line, tuple(item.lines))
         return True
 
-    def _take_row(self, item: _OpenExcerpt, name: str, text: str, line: TextLine) -> bool:
-        """Takes in a row of a snapshot if it is asked for; whether there may be more."""
-        asked = item.passage.names
-        if name in asked and name not in item.rows:
+    def _add_row(self, item: _OpenExcerpt, name: str, text: str, line: TextLine) -> bool:
+        """Add a requested row of a snapshot, and return whether there may be more."""
+        names = item.request.names
+        if name in names and name not in item.rows:
             item.rows[name] = (line.number, _shorten(text))
-            rows = [item.rows[wanted] for wanted in asked if wanted in item.rows]
-            self.found[item.passage] = Excerpt(rows[0][0], tuple(text for _, text in rows))
-        return len(item.rows) < min(MAX_ROWS, len(asked))
+            rows = [item.rows[n] for n in names if n in item.rows]
+            self.excerpts[item.request] = Excerpt(rows[0][0], tuple(text for _, text in rows))
+        return len(item.rows) < min(MAX_ROWS, len(names))
 
 
 def _match_row(text: str) -> re.Match[str] | None:
-    """A line as the row of a snapshot; `further` is None where one number is all that stands there."""
-    return _ROW.match(text) or _LABEL.match(text) or _FILE.match(text)
+    """Match a line as the row of a snapshot; `further` is None if the line has only one number."""
+    return _ROW.match(text) or _LABEL.match(text) or _ONE_NUMBER_FILE.match(text)
 
 
-def _needed_lines(begin: bytes, chunks: Iterable[bytes], page: _TextScan, limit: int) -> Iterator[tuple[int, str]]:
-    """The lines that are needed; of a long text what lies far from them is passed over by counting line ends.
+def _needed_lines(begin: bytes, chunks: Iterable[bytes], scan: _TextScan, limit: int) -> Iterator[tuple[int, str]]:
+    """Yield the needed lines; far from them, a long text is skipped by counting line ends.
 
-    But the names of a row's columns may stand above it, up to an empty line.
+    A heading may be above its row, up to an empty line.
     """
     if utf16_of(begin) or b"\n" not in begin:
         yield from number_lines(begin, chunks, limit, LineDamage())
         return
-    before, held, held_bytes = 0, list[tuple[int, bytes]](), 0
+    lines_before, buffer, buffer_bytes = 0, list[tuple[int, bytes]](), 0
     for chunk in chunks:
         count = chunk.count(b"\n")
-        near = page.wants(before, before + count + 1)  # the line before is the last that the page has not seen yet
-        empty = 0 if near else chunk.rfind(b"\n\n") + 1
-        if empty:
-            held, held_bytes = [], 0
-        if near or (before < MAX_SCANNED_LINES and page.names_columns):
-            held.append((before + chunk.count(b"\n", 0, empty), chunk[empty:]))
-            held_bytes += len(chunk)
-        if near or held_bytes > MAX_HELD_BYTES:
-            for first, part in held:
+        is_near = scan.wants(lines_before, lines_before + count + 1)  # the previous line is not yet scanned either
+        table_start = 0 if is_near else chunk.rfind(b"\n\n") + 1
+        if table_start:
+            buffer, buffer_bytes = [], 0
+        if is_near or (lines_before < MAX_SCANNED_LINES and scan.needs_headings):
+            buffer.append((lines_before + chunk.count(b"\n", 0, table_start), chunk[table_start:]))
+            buffer_bytes += len(chunk)
+        if is_near or buffer_bytes > MAX_BUFFER_BYTES:
+            for first, part in buffer:
                 yield from ((first + line, text) for line, text in number_lines(b"\n", (part,), limit, LineDamage()))
-            held, held_bytes = [], 0
-        before += count
+            buffer, buffer_bytes = [], 0
+        lines_before += count
 
 
 def _rejoin_lines(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Lines with what carriage returns parted in them."""
-    at, parts = 0, [""]
+    """Yield lines with the parts that carriage returns separate in them."""
+    current, parts = 0, [""]
     for number, text in lines:
-        if number == at:
+        if number == current:
             parts.append(text)
             continue
-        if at:
-            yield at, "\r".join(parts)
-        at, parts = number, [text]
-    if at:
-        yield at, "\r".join(parts)
+        if current:
+            yield current, "\r".join(parts)
+        current, parts = number, [text]
+    if current:
+        yield current, "\r".join(parts)
 
 
 def _shorten(text: str) -> str:
@@ -325,55 +324,56 @@ def _shorten(text: str) -> str:
 
 
 _Excerpts = Mapping[ExcerptRequest, Excerpt]
-TELLING_CHARS = 40  # characters that tell a line of one member from that of another
+MATCHED_CHARS = 40  # of a citation's text, to identify the member
 
 
 def read_excerpts(
-    wanted: Iterable[ExcerptRequest],
-    kept: TextCache,
+    requests: Iterable[ExcerptRequest],
+    cache: TextCache,
     paths: Sequence[Path],
     limits: Limits,
     stdin: BinaryIO | None = None,
 ) -> dict[ExcerptRequest, Excerpt]:
-    """By passage the quote, without those that cannot be had (a pipe of which little was kept, no text, a change)."""
-    requests: dict[str, set[ExcerptRequest]] = {}
-    for passage in wanted:
-        requests.setdefault(passage.member, set()).add(passage)
-    found: dict[str, dict[str, _Excerpts]] = {member: {} for member in requests}  # by member and SHA-256
+    """Return the available excerpts; not available are text that a pipe did not keep, binary and changed members."""
+    by_member: dict[str, set[ExcerptRequest]] = {}
+    for request in requests:
+        by_member.setdefault(request.member, set()).add(request)
+    found: dict[str, dict[str, _Excerpts]] = {path: {} for path in by_member}  # by member and SHA-256
     to_reread: dict[str, set[str]] = {}
-    for member, asked in requests.items():
-        for sha256, text in kept.texts(member).items():
-            begin, held = b"".join(text.begin[:2]), b"".join(text.begin)
+    for path, wanted in by_member.items():
+        for sha256, text in cache.texts(path).items():
+            begin, data = b"".join(text.begin[:2]), b"".join(text.begin)
             if not text.whole:
-                held = held[: held.rfind(b"\n") + 1]  # without a last line that is cut
-            known = find_excerpts(begin, line_blocks(held), asked, limits.line, is_cut=not text.whole) if begin else {}
-            found[member][sha256] = known
-            if not text.whole and len(known) < len(asked):
-                to_reread.setdefault(member, set()).add(sha256)
-    for again in reread(to_reread, paths, limits, stdin):
-        known = find_excerpts(again.head(), again.chunks_of_lines(), requests[again.path], limits.line)
-        again.finish()
-        if again.sha256 in to_reread[again.path]:
-            found[again.path][again.sha256] = known
-    versions = {passage: found[member].values() for member, asked in requests.items() for passage in asked}
-    quotes = ((passage, _unambiguous(passage, of_member)) for passage, of_member in versions.items())
-    return {passage: quote for passage, quote in quotes if quote}
+                data = data[: data.rfind(b"\n") + 1]  # without an incomplete last line
+            cut = not text.whole
+            excerpts = find_excerpts(begin, line_blocks(data), wanted, limits.line, is_cut=cut) if begin else {}
+            found[path][sha256] = excerpts
+            if cut and len(excerpts) < len(wanted):
+                to_reread.setdefault(path, set()).add(sha256)
+    for member in reread(to_reread, paths, limits, stdin):
+        excerpts = find_excerpts(member.head(), member.chunks_of_lines(), by_member[member.path], limits.line)
+        member.finish()
+        if member.sha256 in to_reread[member.path]:
+            found[member.path][member.sha256] = excerpts
+    requested = ((request, path) for path, wanted in by_member.items() for request in wanted)
+    chosen = ((request, _unambiguous(request, found[path].values())) for request, path in requested)
+    return {request: excerpt for request, excerpt in chosen if excerpt}
 
 
 def cited_lines(
-    cited: Iterable[Citation], kept: TextCache, paths: Sequence[Path], limits: Limits, stdin: BinaryIO | None = None
+    cited: Iterable[Citation], cache: TextCache, paths: Sequence[Path], limits: Limits, stdin: BinaryIO | None = None
 ) -> dict[Citation, tuple[int, str]]:
-    """By citation the number and text of the line that says it. `text` of a citation is what a snapshot's row names."""
-    wanted = {cite: ExcerptRequest(cite.member, cite.line, "", tuple(cite.text.split())) for cite in cited if cite.line}
-    found = read_excerpts(wanted.values(), kept, paths, limits, stdin)
-    quoted = ((cite, found[passage]) for cite, passage in wanted.items() if passage in found)
-    return {cite: (quote.line, quote.lines[quote.cited]) for cite, quote in quoted}
+    """Return the number and text of each cited line; the `text` of a citation names the rows of a snapshot."""
+    requests = {c: ExcerptRequest(c.member, c.line, "", tuple(c.text.split())) for c in cited if c.line}
+    found = read_excerpts(requests.values(), cache, paths, limits, stdin)
+    excerpts = ((cite, found[request]) for cite, request in requests.items() if request in found)
+    return {cite: (excerpt.line, excerpt.lines[excerpt.cited]) for cite, excerpt in excerpts}
 
 
-def _unambiguous(passage: ExcerptRequest, versions: Iterable[_Excerpts]) -> Excerpt | None:
-    """What members of one name say, if all that can be meant say the same."""
-    excerpts = {version[passage] for version in versions if passage in version}
+def _unambiguous(request: ExcerptRequest, versions: Iterable[_Excerpts]) -> Excerpt | None:
+    """Return the excerpt if all members of the name that can be meant have the same one."""
+    excerpts = {version[request] for version in versions if request in version}
     if len(excerpts) > 1:
-        telling = passage.text.strip()[:TELLING_CHARS]
-        excerpts = {quote for quote in excerpts if passage.text and telling in clean(quote.lines[quote.cited])}
+        matched_text = request.text.strip()[:MATCHED_CHARS]
+        excerpts = {e for e in excerpts if request.text and matched_text in clean(e.lines[e.cited])}
     return excerpts.pop() if len(excerpts) == 1 else None

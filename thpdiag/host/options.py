@@ -1,9 +1,9 @@
-"""What changes an analysis: its options, the time that hurt (`--since`, `--until`, `--at`), the one `--process`.
+"""Options of an analysis: the time window (`--since`, `--until`, `--at`), the process (`--process`), and others.
 
-Records with a time outside the window take no part. Records without a time, or on another clock than the window's,
-stay: they cannot be placed, and recordings among them are named. Times since boot are compared with a window of the
-wall clock where something joins the two (`clock.anchors`); what may be inside, as far as that is uncertain,
-stays too. A time typed without a zone is the host's where its zone is known, else it is taken as sources write theirs.
+Records with a time outside the window are excluded. Records without a time, or on a clock that is not comparable with
+the window's, are included, and recordings among them are named in a problem. Times since boot are compared with a
+wall-clock window by the anchors of the host (`clock.anchors`); records that may be inside, given the uncertainty, are
+included. A time typed without a zone is in the host's zone if that is known, else on the clock that the sources use.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from thpdiag.model.profile import BIN, UNKNOWN
 from thpdiag.parsers._time import day_seconds
 
 UNPLACED = "is used as a whole: its times cannot be related to --since, --until, or --at"
-AT_MARGIN_SECONDS = 300.0  # seconds before and after `--at`
-_DAYTIME = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
-_SHORT = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
+AT_MARGIN_SECONDS = 300.0  # before and after `--at`
+_TIME_OF_DAY = re.compile(r"(\d{1,2}:\d\d)(:\d\d)?$")
+_SHORT_TIME = re.compile(r"([ T]\d\d:\d\d) ?(Z|UTC|[+-]\d\d:?\d\d)$")
 _UPTIME = re.compile(r"(\d+(?:\.\d+)?)$")
 
 
 class Window(NamedTuple):
-    """From `since` to `until`, either open.
+    """The time from `since` to `until`; either may be None.
 
-    Both are on one clock; wall clocks with and without zone compare as equal. A time of day means every day.
+    Both are on one clock; wall clocks with and without zone are comparable. A time of day means every day.
     """
 
     since: Moment | None = None
@@ -45,7 +45,7 @@ class Window(NamedTuple):
     zone: Timezone | None = None
 
     def on_host_clock(self, zone: Timezone | None) -> Window:
-        """The same for a host of this zone: a wall clock's times in UTC, with all of an hour that is shown twice."""
+        """Return the window with wall-clock times in UTC for a host of this zone, including all of a repeated hour."""
         if zone is None:
             return self
         since, until = self.since, self.until
@@ -56,12 +56,12 @@ class Window(NamedTuple):
         return Window(since, until, zone)
 
     def holds(self, moment: Moment, within: float = 0.0) -> bool | None:
-        """Whether the moment, right to `within` seconds, may be inside; None if its clock is another one."""
+        """Return whether a moment, with the error `within`, may be inside; None if its clock is not comparable."""
         inside = self._inside(moment.clock, moment.seconds, within + moment.within)
         return None if inside is None else bool(inside)
 
     def rows(self, series: Series) -> Series | None:
-        """The rows that may be inside; all if their clock is another one, none if there are none."""
+        """Return the rows that may be inside; all if their clock is not comparable, None if there are none."""
         if series.seconds is None or series.clock is None:
             return series
         keep = self._inside(series.clock, series.seconds, series.within)
@@ -70,9 +70,9 @@ class Window(NamedTuple):
         return series.only(keep) if keep.any() else None
 
     def _inside(self, clock: Clock, seconds: Any, within: float) -> Any:
-        """Whether seconds of a clock, one or many, may be inside; None if nothing joins it to the window's.
+        """Return whether seconds of a clock, one or many, may be inside; None if that clock is not comparable.
 
-        A row without a time is.
+        A row without a time may be inside.
         """
         inside: Any = True
         for bound, sign in ((self.since, 1), (self.until, -1)):
@@ -85,35 +85,35 @@ class Window(NamedTuple):
                     return False
         return inside
 
-    def _on_clock(self, clock: Clock, of: Clock, seconds: Any) -> Any:
-        """Seconds of one clock on a window's, one or many; None if nothing joins the two."""
-        if of is clock or {of, clock} == {Clock.UTC, Clock.LOCAL}:
+    def _on_clock(self, target: Clock, source: Clock, seconds: Any) -> Any:
+        """Return seconds of one clock on the window's, one or many; None if the two are not comparable."""
+        if source is target or {source, target} == {Clock.UTC, Clock.LOCAL}:
             return seconds
-        if clock is not Clock.DAY or of in (Clock.BOOT, Clock.SESSION):
+        if target is not Clock.DAY or source in (Clock.BOOT, Clock.SESSION):
             return None
-        if self.zone and of is Clock.UTC:
+        if self.zone and source is Clock.UTC:
             seconds = self.zone.local(seconds) if isinstance(seconds, (int, float)) else local_times(seconds, self.zone)
-        # around which seconds of a day the window lies: it may reach over midnight (`--at 00:02`)
+        # the day is counted around the middle of the window, which may pass midnight (`--at 00:02`)
         bounds = [bound.seconds for bound in (self.since, self.until) if bound is not None]
         middle = sum(bounds) / 2 if len(bounds) == 2 else DAY / 2
         return (seconds - middle + DAY / 2) % DAY + middle - DAY / 2
 
     def may_hold(self, moment: Moment, anchors: Iterable[ClockAnchor]) -> bool:
-        """Whether the moment may be inside: by its own clock, else by the first join to the window's."""
+        """Whether a moment may be inside: by its own clock, else by the first comparable anchor."""
         held = self.holds(moment)
         if held is None and moment.clock is Clock.BOOT:
             answers = (self.holds(anchor.wall_time(moment), anchor.uncertainty(moment)) for anchor in anchors)
             held = next((inside for inside in answers if inside is not None), None)
         return held is not False
 
-    def places(self, moment: Moment, anchors: Iterable[ClockAnchor]) -> bool:
-        """Whether it can be told if the moment is inside."""
+    def can_place(self, moment: Moment, anchors: Iterable[ClockAnchor]) -> bool:
+        """Whether it is decidable if a moment is inside."""
         known = [moment, *(anchor.wall_time(moment) for anchor in anchors if moment.clock is Clock.BOOT)]
-        return any(self.holds(one) is not None for one in known)
+        return any(self.holds(candidate) is not None for candidate in known)
 
 
 def parse_window(since: str | None, until: str | None, at: str | None) -> Window | None:
-    """The window of the options; UsageError if a time cannot be read."""
+    """Return the window of the options; UsageError if a time cannot be parsed."""
     if at is not None:
         if since is not None or until is not None:
             raise UsageError("use --at alone, or --since and --until for a time range")
@@ -128,18 +128,18 @@ def parse_window(since: str | None, until: str | None, at: str | None) -> Window
 
 
 def parse_moment(text: str) -> Moment:
-    """A time as typed.
+    """Return a time as typed.
 
     `2026-11-20[ 03:35[:43][Z]]`, an epoch, `03:35[:43]` of the recording's day, or seconds since boot.
     """
     plain = text.strip()
-    if (found := _DAYTIME.match(plain)) and (seconds := day_seconds(found[1] + (found[2] or ":00"))) is not None:
+    if (match := _TIME_OF_DAY.match(plain)) and (seconds := day_seconds(match[1] + (match[2] or ":00"))) is not None:
         return Moment(seconds, Clock.DAY)
-    spellings = (plain, f"{plain}:00", f"{plain} 00:00:00", _SHORT.sub(r"\1:00\2", plain))
-    if known := next(filter(None, map(parse_timestamp, spellings)), None):
-        return known
-    if found := _UPTIME.match(plain):
-        return Moment(float(found[1]), Clock.BOOT)
+    spellings = (plain, f"{plain}:00", f"{plain} 00:00:00", _SHORT_TIME.sub(r"\1:00\2", plain))
+    if moment := next(filter(None, map(parse_timestamp, spellings)), None):
+        return moment
+    if match := _UPTIME.match(plain):
+        return Moment(float(match[1]), Clock.BOOT)
     raise UsageError(
         f"'{text}' is not a time; write 2026-11-20, 2026-11-20 03:35:43, 03:35:43, an epoch, or seconds since boot"
     )
@@ -148,7 +148,7 @@ def parse_moment(text: str) -> Moment:
 def records_in_window(
     records: Sequence[Record], window: Window | None, process: str, anchors: Sequence[ClockAnchor] = ()
 ) -> list[Record]:
-    """The records that take part: those of the process if one is named, and what may be inside of the window."""
+    """Return the records of the process, if one is named, that may be inside of the window."""
     kept: Iterable[Record] = records
     if process:
         kept = [
@@ -169,11 +169,11 @@ def _is_process(entity: Entity, process: str) -> bool:
 def unplaced_recordings(
     records: Iterable[Record], window: Window | None, anchors: Sequence[ClockAnchor] = ()
 ) -> list[Problem]:
-    """What is said of recordings that take part whole, for nobody knows when they were made. A snapshot is none."""
+    """Return a problem for each recording that is used as a whole because its time is unknown; not for snapshots."""
     if window is None:
         return []
     rows: Counter[tuple[object, ...]] = Counter()
-    whole: dict[str, None] = {}
+    unplaced: dict[str, None] = {}
     for record in records:
         if not isinstance(record, Profile | Sample | Series):
             continue
@@ -181,7 +181,7 @@ def unplaced_recordings(
             time, known = record.start if record.has_time else None, anchors_of_profile(record, anchors)
         else:
             time, known = begin_of(record), list(anchors_of_boot(anchors, record.cite))
-        if time is not None and window.places(time, known):
+        if time is not None and window.can_place(time, known):
             continue
         member, size = record.cite.member, 2
         if not isinstance(record, Profile):
@@ -189,23 +189,23 @@ def unplaced_recordings(
             rows[key] += len(record) if isinstance(record, Series) else 1
             size = rows[key]
         if size > 1:
-            whole[member] = None
-    return [Problem(Citation(member), UNPLACED) for member in whole]
+            unplaced[member] = None
+    return [Problem(Citation(member), UNPLACED) for member in unplaced]
 
 
 def check_process(records: Iterable[Record], process: str) -> None:
-    """UsageError if no record is about the process that the options name: no diagnosis of a name that was mistyped."""
+    """Raise UsageError if no record is about the process named in the options, for example after a typing error."""
     names: set[str] = set()
     for record in records:
         if isinstance(record, Profile):
-            names.update(str(one) for task in record.tasks for one in (task.comm, task.pid) if one)
+            names.update(str(name) for task in record.tasks for name in (task.comm, task.pid) if name)
         elif isinstance(record, Sample | Series) and record.kind == "process":
             names.update(text for label, text in record.entity if label in ("pid", "comm"))
     if process in names:
         return
     if not names:
         raise UsageError(f"no process '{process}': the input lists no processes; omit --process")
-    from thpdiag.knowledge.yaml_nodes import suggestion  # only for a mistake
+    from thpdiag.knowledge.yaml_nodes import suggestion  # only for an error
 
     raise UsageError(
         f"no process '{process}' in the input{suggestion(process, names) or '; give a PID or a command name'}"
@@ -213,7 +213,7 @@ def check_process(records: Iterable[Record], process: str) -> None:
 
 
 def _part_in_window(record: Record, window: Window, anchors: Sequence[ClockAnchor]) -> Record | None:
-    """A record, or of columns and recordings of stacks the rows, that may be inside."""
+    """Return the record, or the rows of a series or profile, that may be inside."""
     if isinstance(record, Series):
         return window.rows(record)
     if isinstance(record, Profile):
@@ -229,9 +229,10 @@ def _part_in_window(record: Record, window: Window, anchors: Sequence[ClockAncho
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What changes the analysis. `process` keeps one process (pid or name); `case` names the case in the report.
+    """The options of an analysis.
 
-    `told` are the options as the user wrote them, for the document. `every_input` asks for a row per member in it.
+    `process` restricts it to one process (pid or name); `case` names the case in the report. `typed_options` are the
+    options as typed, for the result document. `every_input` adds a row per member to it.
     """
 
     window: Window | None = None
@@ -240,4 +241,4 @@ class Options:
     limits: Limits = field(default_factory=Limits)
     strict: bool = False
     every_input: bool = False
-    told: Mapping[str, str] = field(default_factory=dict)
+    typed_options: Mapping[str, str] = field(default_factory=dict)

@@ -1,14 +1,14 @@
 """Series: rows of one source (Table), one metric of it (Track), its values with their times (Points), and intervals.
 
-Rows of one source (member and reader) about one entity are one Table. Sources are never merged. A Track is one metric
-of a table, its Points are the values with their times: seconds of the source's clock or, where it has none, the sample
-number. What is computed is computed on these columns; `Table.frame` is the whole table for pandas, for whoever explores
-one, and nothing here loads pandas before it is asked for.
+The rows of one source (member and parser) about one entity are one Table. Sources are never merged. A Track is one
+metric of a table; its Points are the values with their times: seconds on the source's clock or, without a clock, sample
+numbers. All computation uses these columns. `Table.frame` is the whole table for interactive use with pandas, which is
+loaded only then.
 
-Intervals are those of sampling, gaps, and stretches in which a value is beyond a bound. A gap is a recorder that was
-stopped, a host that was down or hung: what happened meanwhile nobody saw. A value speaks for the interval that it ends,
-but not for hours without samples. A day's mean or growth says nothing about ten minutes of it; each stretch is given
-twice where that differs: without pauses worth mentioning, and with those between bursts.
+Intervals are the sampling interval, gaps, and stretches in which a value is beyond a bound. A gap means that the
+recorder was stopped or the host was down or hung; what happened in it is unknown. A value describes the interval before
+it, but not hours without samples. The mean or growth of a day says nothing about ten minutes of it. Each stretch is
+given twice where that differs: without long pauses, and including the pauses between bursts.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from typing import NamedTuple
 from thpdiag.model import Record
 from thpdiag.model.numeric import Ints
 
-LIFE = "life"  # the label that tells processes of one pid apart
-WRAP = 2.0**32  # where counters of 32-bit kernels begin anew
-UNSCALED = ("1", "pages", "blocks")  # units in which the figure is the kernel's own
-MAX_SPEEDUP = 4.0  # times the fastest interval without a reset: what grew more was reset, it did not wrap
-MAX_CLOCK_ERROR = 0.1  # of the time that two sources share: by more than this their clocks may not be wrong
+LIFE = "life"  # the label that distinguishes processes of one pid
+WRAP = 2.0**32  # 32-bit kernels: counters wrap here
+UNSCALED = ("1", "pages", "blocks")  # units in which the value is the kernel's own number
+MAX_SPEEDUP = 4.0  # times the fastest interval without a reset: a larger growth is a reset, no wrap
+MAX_CLOCK_ERROR = 0.1  # share of the time common to two sources by which their clocks may be wrong
 Samples = tuple[Sample, ...] | Series
 EntityKey = tuple[str, ...]
 
 
 class Columns(dict[str, Mapping[str, str]]):
-    """Unit and kind by metric. pandas copies attributes deeply with every operation; what never changes need not be."""
+    """Unit and kind by metric, never copied: pandas deep-copies attributes with every operation."""
 
     def __deepcopy__(self, memo: object) -> Columns:
         return self
@@ -49,7 +49,7 @@ class Columns(dict[str, Mapping[str, str]]):
 
 @dataclass(frozen=True)
 class Table:
-    """All rows of one source about one entity, in reading order. `boots` are times at which counters began anew."""
+    """All rows of one source about one entity, in reading order. `boots` are the times at which counters were reset."""
 
     member: str
     reader: str
@@ -60,7 +60,7 @@ class Table:
 
     @cached_property
     def parts(self) -> dict[bytes, Series]:
-        """Rows that were asked for, by their marks: metrics that stand in the same rows share them."""
+        """A cache of row selections by their mask: metrics that occur in the same rows share one."""
         return {}
 
     @cached_property
@@ -74,7 +74,7 @@ class Table:
 
     @cached_property
     def clock_error(self) -> float:
-        """By how many seconds the times may be wrong, as far as they were put on another clock."""
+        """The seconds by which the times may be wrong because they were converted from another clock."""
         if isinstance(self.samples, Series):
             error = self.samples.within
         else:
@@ -85,24 +85,24 @@ class Table:
 
     @cached_property
     def pace(self) -> Pace | None:
-        """The command that the times are taken from, where they were not printed."""
+        """The command from which the times are inferred if none were printed."""
         if isinstance(self.samples, Series):
             return self.samples.pace
         return next((s.time.pace for s in self.samples if s.time and s.time.pace), None)
 
     @cached_property
     def name(self) -> str:
-        """The entity for people, empty for the host."""
+        """The display name of the entity, empty for the host."""
         return format_entity(self.entity)
 
     @cached_property
     def key(self) -> EntityKey:
-        """What the entity is known by in every source."""
+        """The key of the entity, the same in every source."""
         return entity_key(self.entity)
 
     @property
     def metrics(self) -> AbstractSet[str]:
-        """The names of all values in any row."""
+        """The names of all metrics that occur in any row."""
         if isinstance(self.samples, Series):
             return self.samples.values.keys()
         return {name for s in self.samples for name in s.values}
@@ -116,7 +116,7 @@ class Table:
     def frame(self) -> pandas.DataFrame:
         """One row per sample, one column per metric, NaN where the source printed nothing.
 
-        `frame.attrs["columns"]` has unit and kind of every metric, as the vocabulary says.
+        `frame.attrs["columns"]` maps each metric to its unit and kind in the vocabulary.
         """
         import pandas
 
@@ -133,14 +133,14 @@ class Table:
             lines = pandas.Series([s.cite.line for s in rows], index=index, dtype=object)
             further = {"line": lines, "since_boot": [s.since_boot for s in rows]}
         known = {name: term(name) for name in frame.columns}
-        units = {name: {"unit": told.unit, "kind": told.kind} if told else {} for name, told in known.items()}
+        units = {name: {"unit": t.unit, "kind": t.kind} if t else {} for name, t in known.items()}
         frame.attrs["columns"] = Columns(units)
         return frame.assign(**further)
 
 
 @dataclass(frozen=True)
 class Points:
-    """Values with the samples that they stand for, one to one; `index` is seconds, or sample numbers."""
+    """Values with their samples, one to one; `index` is seconds, or sample numbers without a clock."""
 
     values: Floats
     index: Floats
@@ -156,7 +156,7 @@ class Points:
 
     @property
     def span(self) -> tuple[Moment, Moment] | None:
-        """First and last moment, None without a clock."""
+        """The first and last moment, None without a clock."""
         first, last = (row_time(self.samples, 0), row_time(self.samples, -1)) if self.samples else (None, None)
         return (first, last) if first and last and first.clock is last.clock else None
 
@@ -178,7 +178,7 @@ class Track:
 
     @cached_property
     def points(self) -> Points:
-        """The values with their times, or with the numbers of the rows (among all of a table of single rows)."""
+        """The values with their times, or with row numbers (of the whole table if its rows are single samples)."""
         if self.seconds is not None:
             index = self.seconds
         elif isinstance(self.samples, Series) or isinstance(self.table.samples, Series):
@@ -187,7 +187,7 @@ class Track:
             index = np.array([n for n, s in enumerate(self.table.samples) if has_value(s, self.metric)], np.float64)
         return Points(self.column, index, self.samples, self.has_times)
 
-    # What is there for the asking is not kept again: there are several tracks of each of thousands of processes.
+    # Columns of a Series are not cached a second time here: thousands of processes have several tracks each.
 
     @property
     def column(self) -> Floats:
@@ -199,7 +199,7 @@ class Track:
         return self.column_of(self.metric)
 
     def column_of(self, metric: str) -> Floats:
-        """Another metric of the same rows, NaN where a row does not have it."""
+        """Return another metric of the same rows, NaN where a row lacks it."""
         return row_values(self.samples, metric)
 
     @property
@@ -215,12 +215,12 @@ class Track:
 
     @cached_property
     def deltas(self) -> tuple[Floats, Bools]:
-        """`counter_deltas` of it."""
+        """The result of `counter_deltas` for this track."""
         return counter_deltas(self.metric, self.column, self.seconds, self.own_boots)
 
     @property
     def own_boots(self) -> tuple[Moment, ...]:
-        """The times at which counters began anew, on the clock of the rows."""
+        """The times at which counters were reset that are on the clock of the rows."""
         return tuple(boot for boot in self.table.boots if boot.clock is self.table.clock)
 
     @property
@@ -229,7 +229,7 @@ class Track:
 
     @property
     def resolution(self) -> float:
-        """The largest quantum the source rounded to."""
+        """The largest quantum to which the source rounded."""
         if isinstance(self.samples, Series):
             return self.samples.resolution.get(self.metric, 0.0)
         return self._resolution_of_rows
@@ -240,12 +240,12 @@ class Track:
 
     @property
     def duration(self) -> float | None:
-        """Seconds from first to last sample, None without a clock."""
+        """The seconds from first to last sample, None without a clock."""
         first, last = row_time(self.samples, 0), row_time(self.samples, -1)
         return last.minus(first) if self.has_times and first and last else None
 
-    def cite(self, at: int = -1) -> Citation:
-        return self.samples.citation(at) if isinstance(self.samples, Series) else self.samples[at].cite
+    def cite(self, row: int = -1) -> Citation:
+        return self.samples.citation(row) if isinstance(self.samples, Series) else self.samples[row].cite
 
     @property
     def place(self) -> str:
@@ -255,7 +255,7 @@ class Track:
         return str(self.samples[0].cite)
 
     def within(self, start: float, end: float) -> Track:
-        """The same without what lies outside of these seconds."""
+        """Return the track of the rows between two times, given in seconds."""
         kept: Samples
         if not isinstance(self.samples, Series):
             kept = tuple(s for s in self.samples if s.time and start <= s.time.seconds <= end)
@@ -267,17 +267,17 @@ class Track:
 
     @property
     def name(self) -> str:
-        """The entity for people, empty for the host."""
+        """The display name of the entity, empty for the host."""
         return self.table.name
 
 
 def counter_deltas(
     metric: str, values: Floats, seconds: Floats | None, boots: Iterable[Moment]
 ) -> tuple[Floats, Bools]:
-    """What a counter grew by in each interval, and which of them count; rows of a matrix are counters of their own.
+    """Return the growth of a counter in each interval and the mask of valid intervals; a matrix has a counter per row.
 
-    Those count in which it was not reset, the host was not booted, and the clock went on. A gauge that falls was not
-    reset: it fell.
+    An interval is valid if the counter was not reset, the host was not booted and the clock advanced in it. A gauge is
+    never reset: it falls.
     """
     deltas = np.diff(values)
     if (deltas < 0).any():
@@ -286,7 +286,7 @@ def counter_deltas(
     is_gauge = known is not None and known.kind == "gauge"
     counted = deltas >= (-np.inf if is_gauge else 0)
     if not is_gauge and not counted.all():
-        counted &= ~_beside_false_values(values, ~counted)
+        counted &= ~_has_outlier(values, ~counted)
     if seconds is not None:
         before, after = seconds[..., :-1], seconds[..., 1:]
         counted &= after > before
@@ -295,18 +295,18 @@ def counter_deltas(
     return deltas, counted
 
 
-def _beside_false_values(values: Floats, fell: Bools) -> Bools:
-    """Intervals of a counter that fell for one row only: one of two rows is damaged, for none that was reset is back
-    where it was by the next row."""
-    found = np.zeros(fell.shape, np.bool_)
-    goes_on = values[..., 2:] >= values[..., :-2]
-    found[..., :-1] |= fell[..., 1:] & goes_on  # rose to a false value
-    found[..., 1:] |= fell[..., :-1] & goes_on  # rose from one
-    return found
+def _has_outlier(values: Floats, fell: Bools) -> Bools:
+    """Return the mask of intervals next to a single false value: a counter that recovers by the next row was not reset,
+    one of the rows is damaged."""
+    touched = np.zeros(fell.shape, np.bool_)
+    recovers = values[..., 2:] >= values[..., :-2]
+    touched[..., :-1] |= fell[..., 1:] & recovers  # the false value is at the end
+    touched[..., 1:] |= fell[..., :-1] & recovers  # the false value is at the start
+    return touched
 
 
 def _unwrap_counter(metric: str, values: Floats, deltas: Floats) -> Floats:
-    """A counter of a 32-bit kernel begins anew at 2**32: near it, and if it went on about as fast as before."""
+    """Return the deltas, corrected where a 32-bit counter near 2**32 wrapped and went on at a similar rate."""
     known = term(metric)
     if known is None or known.unit not in UNSCALED:
         return deltas
@@ -317,7 +317,7 @@ def _unwrap_counter(metric: str, values: Floats, deltas: Floats) -> Floats:
 
 
 def entity_key(entity: Entity) -> EntityKey:
-    """What makes two entities of different sources the same: the pid (and which process of it), else all labels."""
+    """Return what identifies an entity across sources: the pid (with the process of that pid), else all labels."""
     labels = dict(entity)
     if "pid" in labels:
         return ("pid", labels["pid"], labels.get(LIFE, ""))
@@ -325,7 +325,7 @@ def entity_key(entity: Entity) -> EntityKey:
 
 
 def format_entity(entity: Entity) -> str:
-    """An entity for people: `java (4711)`, `java (4711, the second of this pid)`, `node 0 zone Normal`."""
+    """Return the display name: `java (4711)`, `java (4711, the second of this pid)`, `node 0 zone Normal`."""
     labels = dict(entity)
     if "pid" in labels:
         life = f", {labels[LIFE]}" if LIFE in labels else ""
@@ -334,40 +334,40 @@ def format_entity(entity: Entity) -> str:
 
 
 def has_value(sample: Sample, metric: str) -> bool:
-    """Whether a row has a value of a metric that was recorded, and is no average since boot."""
+    """Whether a row has a recorded value of a metric that is not an average since boot."""
     value = sample.values.get(metric)
     return value is not None and value == value and not sample.since_boot  # NaN is no value
 
 
 def row_values(samples: Samples, metric: str) -> Floats:
-    """The column of a metric, NaN where a row does not have it."""
+    """Return the column of a metric, NaN where a row lacks it."""
     if isinstance(samples, Series):
         known = samples.values.get(metric)
         return np.full(len(samples), np.nan) if known is None else known
     return np.array([s.values.get(metric, np.nan) for s in samples], np.float64)
 
 
-def row_time(samples: Samples, at: int) -> Moment | None:
-    """When a row was recorded, None if the source does not say."""
-    return samples.time(at) if isinstance(samples, Series) else samples[at].time
+def row_time(samples: Samples, row: int) -> Moment | None:
+    """Return when a row was recorded, None if the source does not state it."""
+    return samples.time(row) if isinstance(samples, Series) else samples[row].time
 
 
 def row_seconds(samples: Samples) -> Floats | None:
-    """The times of rows that all have one, None without any."""
+    """Return the times of rows that all have one; None if a Series has no times."""
     if isinstance(samples, Series):
         return samples.seconds
     return np.array([s.time.seconds for s in samples if s.time], np.float64)
 
 
 def select_rows(samples: Samples, keep: slice | Bools) -> Samples:
-    """A part of rows: a stretch, or those marked."""
+    """Return a slice of rows, or those marked."""
     if isinstance(samples, Series):
         return samples.only(keep) if isinstance(keep, slice) else select_marked(samples, keep)
     return samples[keep] if isinstance(keep, slice) else tuple(s for s, k in zip(samples, keep, strict=True) if k)
 
 
 def select_marked(series: Series, keep: Bools) -> Series:
-    """The rows that are marked; without copies where they are one stretch."""
+    """Return the marked rows, as views without copying if they are consecutive."""
     if keep.all():
         return series
     first, count = int(keep.argmax()), int(keep.sum())
@@ -377,7 +377,7 @@ def select_marked(series: Series, keep: Bools) -> Series:
 
 
 def series_rows_having(series: Series, *metrics: str) -> Series:
-    """The rows that have the metrics."""
+    """Return the rows that have all of the metrics."""
     columns = [series.values.get(metric) for metric in metrics]
     if any(column is None for column in columns):
         return series.only(slice(0))
@@ -385,31 +385,31 @@ def series_rows_having(series: Series, *metrics: str) -> Series:
 
 
 def rows_having(samples: Iterable[Sample | Series], metric: str) -> Iterator[Sample]:
-    """The rows that have a metric, one by one."""
-    for one in samples:
-        if isinstance(one, Series):
-            yield from series_rows_having(one, metric)
-        elif metric in one.values:
-            yield one
+    """Yield the rows that have a metric, one by one."""
+    for rows in samples:
+        if isinstance(rows, Series):
+            yield from series_rows_having(rows, metric)
+        elif metric in rows.values:
+            yield rows
 
 
 def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample | None:
-    """The latest of the rows that have the metrics. Where times do not tell, the last of the member with most of them.
+    """Return the latest row that has the metrics; without comparable times, the last of the member with the most rows.
 
-    What a capture copied once when it began is read after what it recorded until its end. Of several captures the
-    later one is given first (thpdiag.host.captures).
+    That member is preferred because a capture copies some files once at its start and records others until its end. Of
+    several captures, the later one comes first in the input (thpdiag.host.captures).
     """
-    found: dict[str, tuple[int, Sample]] = {}  # by member how many rows, and the last of them, in reading order
-    for one in samples:
-        if any(metric not in one.values for metric in metrics):
+    last_rows: dict[str, tuple[int, Sample]] = {}  # by member in reading order: number of rows and the last one
+    for part in samples:
+        if any(metric not in part.values for metric in metrics):
             continue
-        rows = series_rows_having(one, *metrics) if isinstance(one, Series) else (one,)
+        rows = series_rows_having(part, *metrics) if isinstance(part, Series) else (part,)
         if len(rows):
-            before, _ = found.pop(one.cite.member, (0, None))
-            found[one.cite.member] = before + len(rows), rows[len(rows) - 1]
-    captures = capture_ranks(found)
-    by_capture = sorted(reversed(found), key=lambda member: captures.get(root_of(member), 0))
-    latest_first = [found[member] for member in by_capture]
+            before, _ = last_rows.pop(part.cite.member, (0, None))
+            last_rows[part.cite.member] = before + len(rows), rows[len(rows) - 1]
+    captures = capture_ranks(last_rows)
+    by_capture = sorted(reversed(last_rows), key=lambda member: captures.get(root_of(member), 0))
+    latest_first = [last_rows[member] for member in by_capture]
     times = [row.time for _, row in latest_first]
     if all(times) and len({time.clock for time in times if time}) == 1:
         return max((row for _, row in latest_first), key=lambda row: row.time.seconds if row.time else 0.0)
@@ -417,20 +417,20 @@ def last_row_having(samples: Iterable[Sample | Series], *metrics: str) -> Sample
     return next((row for number, row in latest_first if number == most), None)
 
 
-GAP_FACTOR = 5.0  # times the usual interval: a sample that came late is no gap
-MIN_GAP_SECONDS = 60.0  # seconds: a sampler that waits for a hung host for a minute has seen it hang
-MIN_INTERVALS = 3  # intervals from which one is usual
+GAP_FACTOR = 5.0  # times the usual interval: a late sample is no gap
+MIN_GAP_SECONDS = 60.0  # a sampler that was blocked for a minute by a hung host still observed the hang
+MIN_INTERVALS = 3  # fewer intervals have no usual length
 
 
 def typical_interval(seconds: Floats) -> float:
-    """The usual seconds from one sample to the next: the median; 0 if there is none."""
+    """Return the median of the positive intervals in seconds; 0 if there is none."""
     steps = np.diff(seconds)
     steps = steps[steps > 0]
     return float(np.partition(steps, len(steps) // 2)[len(steps) // 2]) if len(steps) else 0.0
 
 
 def find_gaps(seconds: Floats) -> Bools:
-    """Which intervals are gaps; one less than there are samples."""
+    """Return the mask of intervals that are gaps; it is one shorter than the samples."""
     steps = np.diff(seconds)
     if len(steps) < MIN_INTERVALS:
         return np.zeros(len(steps), np.bool_)
@@ -438,43 +438,46 @@ def find_gaps(seconds: Floats) -> Bools:
 
 
 def gaps_between(points: Points) -> Bools:
-    """The gaps between points; none without a clock."""
+    """Return the mask of gaps between points; no gaps without a clock."""
     if not points.timed or len(points) < 2:
         return np.zeros(max(len(points) - 1, 0), np.bool_)
     return find_gaps(points.index)
 
 
 def usual_interval(points: Points) -> float:
-    """The usual seconds from one value to the next, which each speaks for; 0 without a clock."""
+    """Return the usual seconds between two values; 0 without a clock."""
     return typical_interval(points.index) if points.timed and len(points) > 1 else 0.0
 
 
 def covered_seconds(track: Track) -> float | None:
-    """The seconds that a recording speaks for, gaps left out; None without a clock."""
+    """Return the recorded seconds without gaps; None without a clock."""
     seconds = track.seconds if len(track) > 1 else None
     if seconds is None:
         return None
     return float(np.abs(np.diff(seconds))[~find_gaps(seconds)].sum())
 
 
-LONG_SECONDS = 300.0  # seconds: what lasts as long is worth a look in however long a recording
-SHORT_SECONDS = 60.0  # seconds: a shorter one is a blip
-MIN_SHARE = 0.1  # of a recording that is not long: what lasts as long is worth a look
-BURST = 0.2  # of a recording: what takes as much of it is no burst
-PAUSE_SECONDS = (60.0, 300.0)  # seconds between two bursts of one stretch
-MAX_CALM_SAMPLES = 2  # samples that may be calm in one
+LONG_SECONDS = 300.0  # a stretch this long is significant in a recording of any length
+SHORT_SECONDS = 60.0  # a shorter stretch of a longer recording is ignored
+MIN_STRETCH_SHARE = 0.1  # of a recording that is not long: a stretch of this share is significant
+MAX_BURST_SHARE = 0.2  # of a recording: a stretch of a larger share is no burst
+PAUSE_SECONDS = (60.0, 300.0)  # longest pause between two bursts of one stretch
+MAX_CALM_SAMPLES = 2  # consecutive samples within the bound that a stretch may contain
 
 
 class Stretch(NamedTuple):
-    """From `first`, whose own value speaks of what was before it, to `last`. `excess` is by how many times the bound
-    the values were beyond it, times seconds; `member` is where that was recorded, in `of` seconds (0: unknown)."""
+    """The time from `first` (exclusive) to `last`, on a clock.
+
+    `excess` is how far the values were beyond the bound, relative to it, times seconds. `member` is the recording, and
+    `recorded_seconds` its length (0: unknown).
+    """
 
     first: float
     last: float
     clock: Clock
     excess: float = 0.0
     member: str = ""
-    of: float = 0.0
+    recorded_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -482,11 +485,11 @@ class Stretch(NamedTuple):
 
     @property
     def is_burst(self) -> bool:
-        """Whether it is short, and little of what was recorded: that it hurts more than a moment is not shown."""
-        return self.seconds < min(SHORT_SECONDS, BURST * self.of)
+        """Whether it is short and only a small part of the recording, so that it may be a momentary effect."""
+        return self.seconds < min(SHORT_SECONDS, MAX_BURST_SHARE * self.recorded_seconds)
 
     def overlap(self, other: Stretch) -> float:
-        """The part of both together that they share."""
+        """Return the time that both share, relative to the time that they cover together."""
         if self.clock is not other.clock:
             return 0.0
         shared = min(self.last, other.last) - max(self.first, other.first)
@@ -494,17 +497,17 @@ class Stretch(NamedTuple):
 
 
 def min_stretch_seconds(seconds: float) -> float:
-    """How long a stretch of a recording of so many seconds must be.
+    """Return the minimum length of a significant stretch in a recording of so many seconds.
 
-    What is no longer than a minute was recorded because it hurt: there a burst is worth a look (`Stretch.is_burst`).
+    A recording of at most a minute was made because of a problem, so that a burst in it counts (`Stretch.is_burst`).
     """
     if seconds <= SHORT_SECONDS:
-        return MIN_SHARE * seconds
-    return max(SHORT_SECONDS, min(LONG_SECONDS, MIN_SHARE * seconds))
+        return MIN_STRETCH_SHARE * seconds
+    return max(SHORT_SECONDS, min(LONG_SECONDS, MIN_STRETCH_SHARE * seconds))
 
 
 def stretches_beyond(points: Points, low: float, high: float) -> Iterator[Stretch]:
-    """The stretches of values above `low` and below `high` that are long enough; none without a clock."""
+    """Yield the stretches of values above `low` and below `high` that are long enough; none without a clock."""
     first = row_time(points.samples, 0) if len(points) else None
     if not points.timed or first is None or len(points) < 2:
         return
@@ -512,29 +515,25 @@ def stretches_beyond(points: Points, low: float, high: float) -> Iterator[Stretc
     fits = np.flatnonzero((values > low) & (values < high))
     if not len(fits):
         return
-    usual, apart, whole = typical_interval(seconds), find_gaps(seconds), float(seconds[-1] - seconds[0])
+    usual, gaps, duration = typical_interval(seconds), find_gaps(seconds), float(seconds[-1] - seconds[0])
     bound = low if low > float("-inf") else high
     excess = np.abs(values - bound) / max(abs(bound), 1e-12)
     for pause in PAUSE_SECONDS:
-        for begin, end in _joined_bursts(seconds, fits, apart, max(pause, (MAX_CALM_SAMPLES + 1.5) * usual)):
-            ahead = begin > 0 and not apart[begin - 1]
-            start = float(seconds[begin - 1]) if ahead else float(seconds[begin]) - usual
-            alone = begin == end and whole <= SHORT_SECONDS  # one value of a short recording is a blip
-            if seconds[end] - start >= min_stretch_seconds(whole) and not alone:
+        for begin, end in _join_bursts(seconds, fits, gaps, max(pause, (MAX_CALM_SAMPLES + 1.5) * usual)):
+            has_previous = begin > 0 and not gaps[begin - 1]
+            start = float(seconds[begin - 1]) if has_previous else float(seconds[begin]) - usual
+            is_single = begin == end and duration <= SHORT_SECONDS  # a single value of a short recording is ignored
+            if seconds[end] - start >= min_stretch_seconds(duration) and not is_single:
                 inside = fits[(fits >= begin) & (fits <= end)]
-                much = float(excess[inside].sum()) * usual
-                yield Stretch(start, float(seconds[end]), first.clock, much, points.samples[begin].cite.member, whole)
+                total_excess = float(excess[inside].sum()) * usual
+                member = points.samples[begin].cite.member
+                yield Stretch(start, float(seconds[end]), first.clock, total_excess, member, duration)
 
 
-def _joined_bursts(
-    seconds: Floats,
-    fits: Ints,
-    apart: Bools,
-    pause: float,
-) -> Iterator[tuple[int, int]]:
-    """First and last place of each stretch."""
-    lost = np.concatenate(([0], np.cumsum(apart)))
-    cut = (np.diff(seconds[fits]) > pause) | (np.diff(lost[fits]) > 0)
+def _join_bursts(seconds: Floats, fits: Ints, gaps: Bools, pause: float) -> Iterator[tuple[int, int]]:
+    """Yield the indices of the first and last value of each stretch."""
+    gap_counts = np.concatenate(([0], np.cumsum(gaps)))
+    cut = (np.diff(seconds[fits]) > pause) | (np.diff(gap_counts[fits]) > 0)
     begins = fits[np.concatenate(([True], cut))]
     ends = fits[np.concatenate((cut, [True]))]
     yield from zip(begins.tolist(), ends.tolist(), strict=True)
@@ -544,22 +543,22 @@ Gap = tuple[Moment, Moment]
 
 
 def sampling_interval(records: Iterable[Record]) -> tuple[float | None, tuple[Gap, ...]]:
-    """Usual seconds between rows, and where far more passed; of the entity and clock with the most rows.
+    """Return the usual seconds between rows and the gaps, of the entity and clock with the most rows.
 
-    None with fewer than two different times.
+    The interval is None with fewer than two different times.
     """
-    found: dict[tuple[str, Entity, Clock], list[float]] = {}
+    times_by_source: dict[tuple[str, Entity, Clock], list[float]] = {}
     for record in records:
         if isinstance(record, Series) and record.seconds is not None and record.clock:
             known = record.seconds[record.seconds == record.seconds]
-            found.setdefault((record.kind, record.entity, record.clock), []).extend(known.tolist())
+            times_by_source.setdefault((record.kind, record.entity, record.clock), []).extend(known.tolist())
         elif isinstance(record, Sample) and record.time:
-            found.setdefault((record.kind, record.entity, record.time.clock), []).append(record.time.seconds)
-    (_, _, clock), seconds = max(found.items(), key=lambda of_entity: len(of_entity[1]), default=(("", (), None), []))
+            times_by_source.setdefault((record.kind, record.entity, record.time.clock), []).append(record.time.seconds)
+    (_, _, clock), seconds = max(times_by_source.items(), key=lambda item: len(item[1]), default=(("", (), None), []))
     times = sorted(set(seconds))
     if clock is None or len(times) < 2:
         return None, ()
     gaps = np.flatnonzero(find_gaps(np.array(times))).tolist()
     return typical_interval(np.array(times)), tuple(
-        (Moment(times[at], clock), Moment(times[at + 1], clock)) for at in gaps
+        (Moment(times[row], clock), Moment(times[row + 1], clock)) for row in gaps
     )

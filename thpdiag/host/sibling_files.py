@@ -1,8 +1,8 @@
-"""Files that belong together: symbols beside a perf recording, archives of several files for another program.
+"""Files that belong together: symbols next to a perf recording, and the files of a Performance Co-Pilot archive.
 
 An engineer names `perf.data`; the customer sent `kallsyms`, `System.map-RELEASE` or the `perf.data.tar.bz2` of `perf
-archive` into the same folder. An archive of Performance Co-Pilot is three files and more, of which pmrep wants the
-paths: its members, which come packed one after the other, are spooled to a folder, up to a limit, until they are read.
+archive` into the same folder. An archive of Performance Co-Pilot is at least three files whose paths pmrep needs: its
+members, which are unpacked one after the other, are spooled to a folder, up to a limit, until they are read.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from thpdiag.parsers import bulk_formats
 
 _PACKED = r"(?:\.(?:gz|bz2|xz|zst))?"
 _SYMBOLS = re.compile(rf"(?:(?:proc[._-])?kallsyms(?:[.-][\w.+~-]*)?|System\.map(?:-[^/]*)?){_PACKED}$")
-_STORE = ".debug"
-MAX_SIBLINGS = 100  # files beside one recording
+_DEBUG_FOLDER = ".debug"
+MAX_SIBLINGS = 100  # per recording
 
 
 def sibling_files(paths: Sequence[Path]) -> list[Path]:
-    """Further paths to read with the given ones, by name, none of them given already."""
-    found: dict[Path, Path] = {}
+    """Return further paths to read with the given ones, without those that are given already."""
+    siblings: dict[Path, Path] = {}
     for path in filter(is_recording, paths):
-        for near in sorted(_siblings_of(path))[:MAX_SIBLINGS]:
-            found.setdefault(_real_path(near), near)
-    given = {_real_path(path) for path in paths} if found else set()
-    return [near for true, near in found.items() if true not in given]
+        for sibling in sorted(_siblings_of(path))[:MAX_SIBLINGS]:
+            siblings.setdefault(_real_path(sibling), sibling)
+    given = {_real_path(path) for path in paths} if siblings else set()
+    return [sibling for real_path, sibling in siblings.items() if real_path not in given]
 
 
 def is_recording(path: Path) -> bool:
-    """Whether it is a file that perf recorded into."""
+    """Whether a file is a perf recording."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             return False
@@ -55,12 +55,12 @@ def _siblings_of(path: Path) -> Iterator[Path]:
         entries = list(path.parent.iterdir())
     except OSError:
         return
-    for near in entries:
-        if near.name == _STORE:
-            if near.is_dir():
-                yield near
-        elif (_SYMBOLS.match(near.name) or archive.match(near.name)) and near.is_file():
-            yield near
+    for entry in entries:
+        if entry.name == _DEBUG_FOLDER:
+            if entry.is_dir():
+                yield entry
+        elif (_SYMBOLS.match(entry.name) or archive.match(entry.name)) and entry.is_file():
+            yield entry
 
 
 def _real_path(path: Path) -> Path:
@@ -70,7 +70,7 @@ def _real_path(path: Path) -> Path:
         return path
 
 
-MAX_SPOOLED_BYTES = 4 << 30  # bytes of all that is kept
+MAX_SPOOLED_BYTES = 4 << 30  # of all spooled members together
 
 
 class _SpooledMember(NamedTuple):
@@ -81,21 +81,21 @@ class _SpooledMember(NamedTuple):
 
 
 class SpooledMembers(ExitStack):
-    """The kept members, by path. To be used as a context; the folder is made when something is kept."""
+    """Spooled members by path. Use it as a context manager; the folder is created with the first member."""
 
-    def __init__(self, most: int = MAX_SPOOLED_BYTES) -> None:
+    def __init__(self, max_bytes: int = MAX_SPOOLED_BYTES) -> None:
         super().__init__()
-        self._room = most
+        self._room = max_bytes
         self._folder: Path | None = None
         self._kept: dict[str, _SpooledMember] = {}
 
-    def keeps(self, member: Member, reader: BulkParser, paths: Sequence[str]) -> bool:
-        """Whether the member is kept to be read later, by `read`."""
+    def spool(self, member: Member, reader: BulkParser, paths: Sequence[str]) -> bool:
+        """Spool a member to be read later with `read`, and return whether it is one that must be."""
         name = next((name for path in paths if reader.beside and (name := reader.beside(path, member.file))), "")
         if not name:
             return False
         head, file, size = member.head(), self._place(member.path, name), 0
-        with file.open("wb") as out:  # of one for which there is too little room a little more is read
+        with file.open("wb") as out:  # the last chunk read of a member that does not fit is discarded
             for chunk in member.chunks():
                 size += len(chunk)
                 if size > self._room:
@@ -110,19 +110,20 @@ class SpooledMembers(ExitStack):
         return True
 
     def read(self, path: str, detector: Detector) -> list[TaggedRecord]:
-        """What a kept member holds, once all of them lie there."""
-        kept = self._kept[path]
-        content = Content(iter((kept.head,)), kept.size, kept.file)
-        found = list(detector.bulk(kept.reader, path, content))
-        if kept.file is None:
+        """Return the readings of a spooled member, once all of them are spooled."""
+        spooled = self._kept[path]
+        content = Content(iter((spooled.head,)), spooled.size, spooled.file)
+        readings = list(detector.bulk(spooled.reader, path, content))
+        if spooled.file is None:
             text = f"more than {MAX_SPOOLED_BYTES} bytes must be unpacked at the same time; it was not read"
-            found.append(TaggedRecord(Problem(Citation(path), text, ProblemKind.LIMIT), kept.reader.name, ("", "")))
-        return found
+            problem = Problem(Citation(path), text, ProblemKind.LIMIT)
+            readings.append(TaggedRecord(problem, spooled.reader.name, ("", "")))
+        return readings
 
     def _place(self, path: str, name: str) -> Path:
-        """A file of this name, in one folder with what lay in one folder."""
+        """Return the path of a file with this name, in one folder per source folder."""
         self._folder = self._folder or Path(self.enter_context(TemporaryDirectory(prefix="thpdiag-")))
-        folders = list(dict.fromkeys(kept.rpartition("/")[0] for kept in (*self._kept, path)))
+        folders = list(dict.fromkeys(spooled.rpartition("/")[0] for spooled in (*self._kept, path)))
         folder = self._folder / str(folders.index(path.rpartition("/")[0]))
         folder.mkdir(exist_ok=True)
         return folder / name

@@ -1,9 +1,9 @@
-"""The order in which the parts of a text were written, where that is not the order of its lines.
+"""The order in which the parts of a text were written, if that is not the order of its lines.
 
-Who answers a mail writes above what is quoted, ticket systems show the newest comment first, and what was measured
-today may be pasted above what was measured yesterday. The settings that the last lines show are then not those in
-force. Parts in which settings are read or written are ordered by their dates if all of them have one; else what is
-quoted is older than what it is quoted in. Without either the order of the lines stands.
+A mail reply is written above the text that it quotes, ticket systems show the newest comment first, and today's
+measurements may be pasted above yesterday's. The settings in the last lines are then not the current ones. Parts in
+which settings are read or written are ordered by their dates if all of them have one; otherwise quoted parts are older
+than the parts that quote them. Without dates and quotes the order of the lines is used.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from thpdiag.model import Citation, Event, Moment, Record
 from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
 
-Place = tuple[int, int]  # of a part in time, and of a line in it
+Place = tuple[int, int]  # rank of a part in time, and line number
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """The first lines of a member's parts, in line order, and the place of each in time."""
+    """The first lines of a member's parts, in line order, and the rank of each in time."""
 
     lines: Sequence[int]
     ranks: Sequence[int]
@@ -35,24 +35,24 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class TextOrder:
-    """Where each line of the input stands in the order of time; members that are not listed are in order."""
+    """The place of each line of the input in the order of time; members that are not listed are in order."""
 
     _parts: Mapping[str, _Parts] = field(default_factory=dict)
 
     def place(self, cite: Citation) -> Place:
-        """What to sort the lines of one member by."""
+        """Return the sort key of a line within its member."""
         parts = self._parts.get(cite.member)
         return parts.place(cite.line or 0) if parts else (0, cite.line or 0)
 
     def numbers(self, member: str, lines: Ints, cuts: Sequence[Place]) -> Ints:
-        """By line how many of the cuts, in order, are not behind it."""
+        """Return by line the number of cuts, given in order, that do not follow it."""
         parts = self._parts.get(member)
         if parts is None:
             return np.searchsorted([line for _, line in cuts], lines, "right")
         return np.array([bisect_right(cuts, parts.place(int(line))) for line in lines], np.int64)
 
     def sort(self, records: Sequence[Record]) -> Sequence[Record]:
-        """The records, those of each member that is not in order by their place."""
+        """Return the records with those of each unordered member sorted by their place."""
         if not self._parts:
             return records
         first: dict[str, int] = {}
@@ -65,39 +65,38 @@ LINE_ORDER = TextOrder()
 
 
 def text_order(parts: Mapping[str, Sequence[Event]], settings: Collection[Citation]) -> TextOrder:
-    """The order of all members, from their parts in line order and from where settings were read or written."""
-    found: dict[str, _Parts] = {}
+    """Return the order of all members, from their parts in line order and the citations of settings."""
+    unordered: dict[str, _Parts] = {}
     for member, events in parts.items():
         lines = [event.cite.line or 0 for event in events]
-        held = {bisect_right(lines, cite.line or 0) - 1 for cite in settings if cite.member == member}
-        ranks = _ranks(events, sorted(held)) if len(held) > 1 else []
-        if ranks and any(one > other for one, other in pairwise(ranks)):
-            found[member] = _Parts(lines, ranks)
-    return TextOrder(found)
+        deciding = {bisect_right(lines, cite.line or 0) - 1 for cite in settings if cite.member == member}
+        ranks = _rank_parts(events, sorted(deciding)) if len(deciding) > 1 else []
+        if ranks != sorted(ranks):
+            unordered[member] = _Parts(lines, ranks)
+    return TextOrder(unordered)
 
 
-def _ranks(parts: Sequence[Event], held: Sequence[int]) -> list[int]:
-    """The place of each part in time; empty if it is not known. `held` are the numbers of those that decide."""
-    dated = [(moment, number) for number in held if (moment := parts[number].time)]
-    if len(dated) == len(held):
-        keys = _seconds([moment for moment, _ in dated])
-        at = dict(zip(held, keys, strict=True))
+def _rank_parts(parts: Sequence[Event], deciding: Sequence[int]) -> list[int]:
+    """Return the rank of each part in time, empty if unknown. `deciding` are the indices of parts with settings."""
+    moments = [moment for number in deciding if (moment := parts[number].time)]
+    if len(moments) == len(deciding):
+        keys = dict(zip(deciding, _comparable_seconds(moments), strict=True))
     else:
-        at = {number: -float(parts[number].fields["quoted"]) for number in held}
-    if len(set(at.values())) < 2:
+        keys = {number: -float(parts[number].fields["quoted"]) for number in deciding}
+    if len(set(keys.values())) < 2:
         return []
-    last = at[held[0]]
+    last = keys[deciding[0]]
     ordered = []
     for number in range(len(parts)):
-        last = at.get(number, last)
+        last = keys.get(number, last)
         ordered.append((last, number))
-    place = {number: rank for rank, (_, number) in enumerate(sorted(ordered))}
-    return [place[number] for number in range(len(parts))]
+    ranks = {number: rank for rank, (_, number) in enumerate(sorted(ordered))}
+    return [ranks[number] for number in range(len(parts))]
 
 
-def _seconds(moments: Sequence[Moment]) -> list[float]:
-    """Their seconds, all the same if two clocks may be farther apart than the moments."""
+def _comparable_seconds(moments: Sequence[Moment]) -> list[float]:
+    """Return the seconds of moments, all equal if the offset between their clocks may exceed their distance."""
     seconds = [moment.seconds for moment in moments]
-    near = any(abs(a - b) <= FARTHEST_ZONE for a, b in pairwise(sorted(seconds)))
-    several = len({moment.clock for moment in moments}) > 1
-    return [0.0] * len(seconds) if several and near else seconds
+    is_near = any(abs(a - b) <= FARTHEST_ZONE for a, b in pairwise(sorted(seconds)))
+    has_several_clocks = len({moment.clock for moment in moments}) > 1
+    return [0.0] * len(seconds) if has_several_clocks and is_near else seconds

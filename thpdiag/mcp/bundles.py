@@ -157,7 +157,7 @@ def _set_up(folders: tuple[Path, ...], changes: tuple[str, ...], limits: Limits)
     preload(folders, changes)
     rules = rule_set(folders, changes)
     changed = changed_params(rules)
-    return partial(_analyze, rules, Options(told={"set": changed} if changed else {}), limits)
+    return partial(_analyze, rules, Options(typed_options={"set": changed} if changed else {}), limits)
 
 
 def _analyze(rules: Sequence[Rule], options: Options, limits: Limits, place: Path) -> Outcome:

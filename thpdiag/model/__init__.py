@@ -1,4 +1,4 @@
-"""What the stages pass to one another. Imports nothing else of thpdiag."""
+"""The types that pass between the stages. Imports nothing else of thpdiag."""
 
 from thpdiag.model.case import Case, InputRecord, Note, Record, State
 from thpdiag.model.facts import Citation, Clock, Event, Fact, Moment, Pace, Problem, ProblemKind

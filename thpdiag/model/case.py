@@ -1,4 +1,4 @@
-"""A case: everything that was read about one host, cut into states; and what a parser may yield."""
+"""A case: everything that was read about one host, cut into states; and the records that a parser may yield."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from thpdiag.model.text import sentence
 
 
 class InputRecord(NamedTuple):
-    """A member of which at least one reader read something (or which none recognised: `reader` is empty).
+    """A member and one parser that read records from it (`reader` is empty if none recognised it).
 
-    Of one that none recognised `size` is how many bytes it has and `first_line` how its text begins. `period` are the
-    usual seconds from one row to the next, `gaps` first and last moment of stretches without rows.
+    For an unrecognised member, `size` is its length in bytes and `first_line` the beginning of its text. `period` is
+    the usual number of seconds between rows, `gaps` are the first and last moment of stretches without rows.
     """
 
     member: str
@@ -34,7 +34,7 @@ class InputRecord(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something said about another host or in passing; it has no influence on the diagnosis."""
+    """A remark in the report, for example about another host; it does not influence the diagnosis."""
 
     text: str
     cite: Citation | None = None
@@ -47,9 +47,9 @@ class Note:
 class State:
     """A stretch in which the settings did not change. Checks run inside one state.
 
-    `settings` are the values known to hold (`thp.enabled` -> `never`); `order` counts stretches of the case in
-    time, the largest is the latest; None if the place in time is unknown. `labels` are the settings that a heading or
-    the name of a file tells, where the kernel does not show them.
+    `settings` are the known values (`thp.enabled` -> `never`); `order` numbers the states of the case in time, the
+    largest is the latest; None if the time is unknown. `labels` are settings stated by a heading or a file name, if the
+    kernel does not show them.
     """
 
     id: str
@@ -66,9 +66,8 @@ class State:
 class Case:
     """One host with its states. `facts` are those that hold in all states (kernel, memory size, processes).
 
-    `anchors` tell when it was booted, the most exact first. `process` is the only one that was looked at
-    (`--process`), empty for all. `host` is the host's own name as far as the input tells, whatever the case is called
-    (`--case`).
+    `anchors` are the times of its boots, most exact first. `process` is the only process analysed (`--process`), empty
+    for all. `host` is the host's own name if known, whatever name the case has (`--case`).
     """
 
     name: str
@@ -78,8 +77,8 @@ class Case:
     problems: tuple[Problem, ...] = ()
     inputs: tuple[InputRecord, ...] = ()
     notes: tuple[Note, ...] = ()
-    hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" = we do not know what is missing
-    tainted: frozenset[str] = field(default_factory=frozenset)  # members of which what was read may be wrong
+    hidden: frozenset[str] = field(default_factory=frozenset)  # damaged members; "*" if unknown data are missing
+    tainted: frozenset[str] = field(default_factory=frozenset)  # members whose records may be wrong
     process: str = ""
     host: str = ""
     anchors: tuple[ClockAnchor, ...] = ()
@@ -89,19 +88,19 @@ Record = Fact | Sample | Listing | Series | Profile | Event | Problem | SymbolLi
 
 
 def member_of(record: Record) -> str:
-    """The member that it stands in; a citation of a row quotes its line, which thousands of them need not make."""
+    """Return the member of a record, without building a citation, which would quote a line per row."""
     return record.member if isinstance(record, Series | Listing) else record.cite.member
 
 
 def end_of(record: Record) -> Moment | None:
-    """When its last part was recorded, None if the source does not say."""
+    """Return when the last part of a record was recorded, None if the source does not state it."""
     if isinstance(record, Series):
         return record.time(len(record) - 1) if len(record) else None
     return record.end if isinstance(record, Profile) else begin_of(record)
 
 
 def begin_of(record: Record) -> Moment | None:
-    """When it was read or began, None if the source does not say."""
+    """Return when a record was read or began, None if the source does not state it."""
     if isinstance(record, Problem | SymbolList | SymbolTable):
         return None
     if isinstance(record, Series):

@@ -1,7 +1,7 @@
-"""Documents for other programs: the base of their models, what their texts tell of the customer, their JSON Schemas.
+"""Documents for other programs: base classes of their models, privacy of their texts, their JSON Schemas.
 
-A model says each key once: its type, its sentence for the schema, and by the type of a text (`Public`, `Sentence`,
-`Place`, ...) what `thpdiag.redact` does with it. Limits of numbers and lists stand in the schema; they are promises to
+A model defines each key once: its type, its description in the schema, and by its text type (`Public`, `Sentence`,
+`Place`, ...) how `thpdiag.redact` treats it. Limits of numbers and lists are in the schema; they are promises to
 readers and are not checked when a document is made or read.
 
 `compact` writes JSON in one line: sorted keys, ASCII only, the same bytes for the same document. NaN and the infinities
@@ -27,7 +27,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class Privacy(Enum):
-    """What a text may tell of the customer."""
+    """What a text may reveal about the customer."""
 
     PUBLIC = "a word of ours, of the kernel or of the vocabulary"
     SENTENCE = "a sentence of ours about things of the customer"
@@ -74,7 +74,7 @@ class Document(BaseModel):
     def model_construct(  # type: ignore[override]  # the plugin of mypy gives it the fields of this class, which has none
         cls, _fields_set: set[str] | None = None, **values: Any
     ) -> Self:
-        """The object of values that are our own: nothing is checked, so that no validator has to be built for it."""
+        """Return an object without validation: values are thpdiag's own, so no validator has to be built."""
         if any(map(names_of, values.values())):
             names = dict.fromkeys(name for value in values.values() for name in names_of(value))
             values = {key: without_names(value) for key, value in values.items()}
@@ -95,7 +95,7 @@ def _defaults(model: type[Document]) -> Mapping[str, Any]:
 
 @cache
 def json_keys(model: type[Document]) -> Mapping[str, str]:
-    """What JSON calls each field of a document."""
+    """Return the JSON key of each field of a document."""
     return {name: field.alias or name for name, field in model.model_fields.items()}
 
 
@@ -118,7 +118,7 @@ class Worded(Document):
 
 
 def present_keys(**optional: Any) -> dict[str, Any]:
-    """The optional keys of an object that have something in them; the others are absent."""
+    """Return the optional keys of an object that are not empty; the others are absent in JSON."""
     return {name: value for name, value in optional.items() if value not in (None, "", [])}
 
 
@@ -126,7 +126,7 @@ D = TypeVar("D", bound=Document)
 
 
 def read_document(model: type[D], document: Mapping[str, Any]) -> D:
-    """The object of a document as JSON has it; a ValueError says in a sentence what is wrong with it first."""
+    """Return the object of a JSON document; the ValueError describes the first error in a sentence."""
     try:
         return model.model_validate(document, extra="ignore")
     except ValidationError as error:
@@ -136,7 +136,7 @@ def read_document(model: type[D], document: Mapping[str, Any]) -> D:
 
 
 def plain_document(model: Document) -> dict[str, Any]:
-    """What JSON has of a document: the keys that were set."""
+    """Return a document as JSON values, with the keys that were set."""
     values, keys = model.__dict__, json_keys(type(model))
     return {keys[name]: _plain_value(values[name]) for name in keys if name in model.model_fields_set}
 
@@ -154,7 +154,7 @@ def _plain_value(value: Any) -> Any:
 
 
 class _JsonSchema(GenerateJsonSchema):
-    """Without the titles and defaults that say nothing more than the names."""
+    """Omits titles and defaults, which repeat the names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -163,48 +163,48 @@ class _JsonSchema(GenerateJsonSchema):
         return self.generate_inner(schema["schema"])
 
 
-# The order of a choice: Python gives a union the order in which an equal one was made first, in whatever module.
+# A fixed order: a union has the order of the first equal union that any module made.
 TYPES = ("string", "integer", "number", "boolean", "array", "object", "null")
 
 
 def json_schema(model: type[Document], name: str, title: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a document, with the objects in it under `$defs`."""
+    """Return the JSON Schema (draft 2020-12) of a document, with the objects in it under `$defs`."""
     whole = model.model_json_schema(by_alias=True, schema_generator=_JsonSchema)
     definitions = dict(whole.get("$defs", {}))
     root = definitions.pop(model.__name__, None) or {key: part for key, part in whole.items() if key != "$defs"}
     head = {"$schema": DIALECT, "$id": name, **root, "title": title, "$defs": definitions}
-    schema: dict[str, Any] = _shorten(head, f"#/$defs/{model.__name__}")
+    schema: dict[str, Any] = _simplify(head, f"#/$defs/{model.__name__}")
     return schema
 
 
-def _shorten(part: Any, root: str) -> Any:
-    """A part of a schema in which what points at the root says so, and a choice of plain types is one `type`."""
+def _simplify(part: Any, root: str) -> Any:
+    """Return a part of a schema with `#` for references to the root, and one `type` for a choice of plain types."""
     if isinstance(part, list):
-        return [_shorten(item, root) for item in part]
+        return [_simplify(item, root) for item in part]
     if not isinstance(part, Mapping):
         return part
-    short: dict[str, Any] = {
-        key: "#" if (key, item) == ("$ref", root) else _shorten(item, root) for key, item in part.items()
+    simple: dict[str, Any] = {
+        key: "#" if (key, item) == ("$ref", root) else _simplify(item, root) for key, item in part.items()
     }
-    choices = short.get("anyOf", ())
-    if choices and all(isinstance(one.get("type"), str) and (len(one) == 1 or one is choices[0]) for one in choices):
-        short = {**choices[0], **short, "type": sorted((one["type"] for one in choices), key=TYPES.index)}
-        del short["anyOf"]
-        if "enum" in short and "null" in short["type"]:
-            short["enum"] = [*short["enum"], None]
-    return short
+    choices = simple.get("anyOf", ())
+    if choices and all(isinstance(c.get("type"), str) and (len(c) == 1 or c is choices[0]) for c in choices):
+        simple = {**choices[0], **simple, "type": sorted((choice["type"] for choice in choices), key=TYPES.index)}
+        del simple["anyOf"]
+        if "enum" in simple and "null" in simple["type"]:
+            simple["enum"] = [*simple["enum"], None]
+    return simple
 
 
 def compact(document: Mapping[str, Any]) -> str:
-    """Without white space, for what is stored or embedded."""
+    """Return JSON without white space, for storage and embedding."""
     try:
         return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (TypeError, ValueError):  # a mapping that is no dict, a value that is no number
+    except (TypeError, ValueError):  # a mapping other than dict, or NaN
         return json.dumps(plain_json(document), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def plain_json(value: object) -> object:
-    """The same of nothing but what JSON has."""
+    """Return the value with JSON types only."""
     if isinstance(value, Mapping):
         return {str(key): plain_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

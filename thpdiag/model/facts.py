@@ -1,9 +1,8 @@
 """Citations, moments, facts, events, problems, and the excerpts that a report quotes.
 
 Every fact, sample, stack and event carries a citation: where it was read. A moment keeps the clock it was read from,
-because most recordings do not say what clock that is.
-
-What joins the clocks of one host: the wall clock's time of a boot, from which perf and the kernel's log count.
+because most recordings do not state which clock that is. A clock anchor, the wall-clock time of a boot, converts the
+times since boot of perf and the kernel log.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ from typing import NamedTuple
 
 from thpdiag.model.text import sentence
 
-MAX_CITED_CHARS = 240  # characters of a cited line that are worth keeping
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # but tabs
+MAX_CITED_CHARS = 240  # of a line
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")  # without tabs
 
 
 def excerpt_of(line: str) -> str:
-    """What a citation keeps of a line: its beginning, without control characters."""
+    """Return the part of a line that a citation keeps: its beginning, without control characters."""
     text = line[:MAX_CITED_CHARS]
     return text if text.isprintable() else _CONTROL.sub("?", text)
 
@@ -43,26 +42,25 @@ class Citation(NamedTuple):
 
 
 class Clock(StrEnum):
-    """What the seconds of a moment count from."""
+    """The clock of a moment: what its seconds count from."""
 
     UTC = "utc"  # seconds since 1970-01-01 00:00 UTC
     LOCAL = "local"  # the same count, of the host's wall clock, zone unknown
     DAY = "day"  # seconds since a midnight of unknown date (collectl -oT, top, sar rows); may exceed 86400 after a wrap
     BOOT = "boot"  # seconds since boot (perf script, dmesg brackets)
-    SESSION = "session"  # seconds that the commands of a pasted session name, since the first; in one member
+    SESSION = "session"  # seconds since the first command of a pasted session, from its commands (`sleep 300`)
 
     @property
     def is_of_one_member(self) -> bool:
-        """Whether what stands in another member cannot be compared: of which day, or session, that is nobody knows."""
+        """Whether times of different members are not comparable, because their day or session is unknown."""
         return self in (Clock.DAY, Clock.SESSION)
 
 
 class Pace(NamedTuple):
-    """Where the seconds between moments come from, if a command tells them and no clock was printed.
+    """The command that determines the seconds between moments if no clock was printed.
 
-    `words` name the pause (`sleep 300`); all pauses of a `stretch` of the session are known. That is the least that
-    passed: the commands took some time too. `loose`: each was typed for itself, whenever the user came back, or took
-    long.
+    `words` are the pause (`sleep 300`); all pauses within a `stretch` of the session are known. The pauses are a lower
+    bound, because the commands took time too. `loose`: each command was typed by hand, at any time, or ran long.
     """
 
     words: str
@@ -70,16 +68,16 @@ class Pace(NamedTuple):
     loose: bool = False
 
     def overrun(self, seconds: float) -> float:
-        """By how many seconds more than these may have passed."""
+        """Return by how many seconds more than these may have passed."""
         return seconds + 60.0 if self.loose else 0.1 * seconds + 1.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """Seconds on a clock. Moments of different clocks are never compared; `minus` says None for them.
+    """Seconds on a clock. Moments of different clocks are never compared; `minus` returns None for them.
 
-    `within` says by how many seconds a moment that was put on another clock than its source's may be wrong, either way.
-    `pace` says what command the time is taken from, where none was printed.
+    `within` is the error in seconds of a moment that was converted from another clock. `pace` is the command from which
+    the time is inferred, if none was printed.
     """
 
     seconds: float
@@ -88,7 +86,7 @@ class Moment:
     pace: Pace | None = field(default=None, compare=False)
 
     def minus(self, other: Moment) -> float | None:
-        """Seconds from `other` to this moment, None if the clocks differ."""
+        """Return the seconds from `other` to this moment, None if the clocks differ."""
         return self.seconds - other.seconds if self.clock is other.clock else None
 
     def plus(self, seconds: float) -> Moment:
@@ -96,9 +94,10 @@ class Moment:
 
 
 def zoned_moment(seconds: float, zone: str) -> Moment:
-    """A date and clock time, counted as if they were UTC, in their zone: `Z`, `UTC`, `GMT`, `+05:30`, `-0800`.
+    """Return the moment of a date and time, given as seconds as if in UTC, in a zone: `Z`, `UTC`, `GMT`, `+05:30`,
+    `-0800`.
 
-    Without a zone they are the host's wall clock.
+    Without a zone it is on the host's wall clock.
     """
     if not zone:
         return Moment(seconds, Clock.LOCAL)
@@ -114,11 +113,10 @@ Value = str | int | float
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A value with a name of `knowledge/vocabulary.yaml`, which also gives its unit.
+    """A value with a name of `knowledge/vocabulary.yaml`, which also defines its unit.
 
-    `labels` tell apart several facts of one name (`(("node", "0"), ("zone", "Normal"))`). `provenance` says how the
-    value is known when it was not read where the kernel shows it: `boot line`, `tuned`, `rc file`, `assumed`;
-    empty means measured.
+    `labels` distinguish facts of one name (`(("node", "0"), ("zone", "Normal"))`). `provenance` is the source of a
+    value that is not the kernel's own report: `boot line`, `tuned`, `rc file`, `assumed`; empty means measured.
     """
 
     name: str
@@ -132,7 +130,7 @@ class Fact:
         return dict(self.labels).get(key)
 
 
-# what an operator did, as distinct from what the kernel said
+# actions of an operator, as opposed to messages of the kernel
 OPERATOR_KINDS = frozenset({"setting_written", "operator_compaction", "operator_drop_caches", "operator_change"})
 
 
@@ -151,15 +149,15 @@ class Event:
 
 
 class ProblemKind(StrEnum):
-    """Why. `hides_data` kinds may have taken evidence away, so that "no" is not to be believed."""
+    """The reason for a problem. With `hides_data` kinds evidence may be missing, so that a "no" is not certain."""
 
     DAMAGED = "damaged"  # bytes are broken or missing
-    LIMIT = "limit"  # a limit of ours cut the input
+    LIMIT = "limit"  # the input exceeds a limit of thpdiag
     REFUSED = "refused"  # unsafe (a device, a path that leaves the bundle)
     UNREADABLE = "unreadable"  # permission, encryption, a format that this version does not read
     ODD = "odd"  # one line did not fit its format; the rest was read
-    UNRECOGNISED = "unrecognised"  # no reader knows the format
-    DISAGREEMENT = "disagreement"  # two sources say different things
+    UNRECOGNISED = "unrecognised"  # no parser for the format
+    DISAGREEMENT = "disagreement"  # two sources contradict each other
     BUG = "bug"  # a bug in thpdiag
 
     @property
@@ -169,10 +167,10 @@ class ProblemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`text` is a sentence without the place; the place is `cite`. `count` folds many alike into one.
+    """A problem at a place. `text` is a sentence without the place, which is `cite`; `count` merges equal problems.
 
-    `hides` is None when the kind decides whether evidence may be missing, else it decides. `taints` says that what was
-    read before may be wrong too: a checksum over all of it does not fit, and where the damage lies is not known.
+    `hides`, if not None, overrides whether evidence may be missing, which the kind determines otherwise. `taints` means
+    that data read before may be wrong too: a checksum over all of it does not match, and the damaged place is unknown.
     """
 
     cite: Citation
@@ -192,11 +190,11 @@ class Problem:
 
 
 class ExcerptRequest(NamedTuple):
-    """A cited line that is to be quoted.
+    """A cited line to quote.
 
-    `kind` is the class of evidence it speaks for; empty: only the line itself is wanted. A snapshot of many lines
-    (/proc/vmstat, meminfo) is cited by its first, and `names` are what the kernel calls there what it is cited for.
-    `text` is the line as a reader saw it, as far as the citation kept it.
+    `kind` is the class of evidence that cites it; empty if only the line itself is needed. A snapshot of many lines
+    (/proc/vmstat, meminfo) is cited by its first line, and `names` are the kernel's names of the cited rows. `text` is
+    the line as parsed, as far as the citation kept it.
     """
 
     member: str
@@ -207,7 +205,7 @@ class ExcerptRequest(NamedTuple):
 
 
 class Excerpt(NamedTuple):
-    """Lines of a file as they stand there. `lines[cited]` is the cited one, line number `line`."""
+    """Lines of a file, unchanged. `lines[cited]` is the cited one, line number `line`."""
 
     line: int
     lines: tuple[str, ...]
@@ -215,14 +213,14 @@ class Excerpt(NamedTuple):
 
 
 DAY = 86_400.0  # seconds
-MAX_DRIFT = 1e-4  # of the time since boot: a crystal is good to 50 parts in a million, its calibration adds as much
+MAX_DRIFT = 1e-4  # of the time since boot: 50 ppm of the crystal, and as much again of its calibration
 
 
 @dataclass(frozen=True, slots=True)
 class ClockAnchor:
-    """The wall clock's time at second 0 of the boot's clock, right to `within` seconds and `drift` per second since.
+    """The wall-clock time at second 0 of the boot clock, with the error `within` plus `drift` per second since.
 
-    `read` is when it was read, if that is known: the boot lasted until then.
+    `read` is when it was read, if known: the boot lasted at least until then.
     """
 
     zero: Moment
@@ -233,10 +231,10 @@ class ClockAnchor:
     read: Moment | None = None
 
     def wall_time(self, boot: Moment) -> Moment:
-        """The time of day of a moment on the boot's clock; of a clock without date that of its first day."""
-        at = self.zero.seconds + boot.seconds
-        return Moment(at % DAY if self.zero.clock is Clock.DAY else at, self.zero.clock)
+        """Return a moment on the boot clock as wall-clock time; on a clock without date as the time of day."""
+        seconds = self.zero.seconds + boot.seconds
+        return Moment(seconds % DAY if self.zero.clock is Clock.DAY else seconds, self.zero.clock)
 
     def uncertainty(self, boot: Moment) -> float:
-        """By how many seconds `wall_time` may be wrong, either way."""
+        """Return the error of `wall_time` in seconds."""
         return self.within + self.drift * abs(boot.seconds)

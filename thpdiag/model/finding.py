@@ -1,4 +1,4 @@
-"""What the engine says: three-valued outcomes of rules, and the findings made of those that fired."""
+"""Results of the engine: three-valued outcomes of rules, and the findings made from those that fired."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from thpdiag.model.text import sentence
 
 SEVERITIES = ("info", "low", "medium", "high", "critical")
 CONFIDENCES = ("possible", "likely", "confirmed")
-EXCLUDED = "excluded_by"  # stands for a check in what says that another rule explains it
+EXCLUDED = "excluded_by"  # takes the place of a check in evidence that another rule explains the observation
 
 
 class Verdict3(Enum):
-    """Kleene's three values."""
+    """The three values of Kleene's logic."""
 
     NO = 0
     UNKNOWN = 1
@@ -31,10 +31,10 @@ class Verdict3(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One line of proof: what check spoke, a sentence with the numbers, where it stands.
+    """One piece of evidence: the check, a sentence with the numbers, the citation.
 
-    `kind` is the evidence class (`thpdiag.engine.confidence`). `window` is the stretch of time it speaks of, where the
-    source has a clock. `brief` is the text without what a headline has no room for.
+    `kind` is the evidence class (`thpdiag.engine.confidence`). `window` is the time that it covers, if the source has a
+    clock. `brief` is a shorter text for headlines.
     """
 
     check: str
@@ -52,12 +52,12 @@ class Evidence:
 
     @property
     def excludes(self) -> bool:
-        """Whether it is that another rule explains it."""
+        """Whether it states that another rule explains the observation."""
         return self.check == EXCLUDED
 
 
 class Raise(NamedTuple):
-    """What would make a finding surer: evidence of these classes, from what these names ask for, makes it `to`."""
+    """Further evidence of these classes, from the vocabulary names in `missing`, would raise the confidence to `to`."""
 
     to: str
     classes: tuple[str, ...]
@@ -66,15 +66,14 @@ class Raise(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """One rule on one state of one host, before findings are ranked and folded.
+    """The outcome of one rule in one state of one host, before ranking.
 
-    `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on
-    measured settings and facts alone: no further recording could turn it. `window` is the stretch of a longer recording
-    in which it was judged so; None: all of what was recorded. `answers` are what the checks said, by name
+    `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on measured settings and facts
+    alone, so that no further recording could change it. `window` is the stretch of a longer recording that was
+    evaluated; None: everything that was recorded. `answers` are the results of the checks by name
     (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
-    classes of evidence that speak for it, `heard` those of which the input holds something, whatever it says. `mistake`
-    is what went wrong in thpdiag, where the rule could not be judged for that. `title` is the rule's. `in_range` is
-    whether it is of the requested time range.
+    classes of evidence for it, `heard` the classes of which the input has any data. `mistake` is an error in thpdiag
+    that prevented the evaluation. `title` is that of the rule. `in_range` is whether it is in the requested time range.
     """
 
     rule: str
@@ -105,17 +104,16 @@ class RuleOutcome:
 
     @property
     def is_excluded(self) -> bool:
-        """Whether the rule held, and another one explains what it saw."""
+        """Whether the condition held, but another rule explains the observation."""
         return any(e.excludes for e in self.against)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that fired, with its place among the others. `role` is the role after ranking.
+    """A rule that fired, after ranking. `role` is the role after ranking.
 
-    `consequences` are the rules that fire because of this one, `attached` the configuration and risks that
-    belong to it. `under` are the settings of huge pages that it was measured under, `past` says that the latest ones
-    are others.
+    `consequences` are the rules that fire because of this one, `attached` the configuration and risks that belong to
+    it. `under` are the huge-page settings in force when it was measured; `past` means that the latest settings differ.
     """
 
     outcome: RuleOutcome
@@ -143,9 +141,9 @@ _PID = re.compile(r" \(\d+\)")
 
 
 def fingerprint(rule: str, host: str, entity: str) -> str:
-    """16 hex digits of the rule, the host and what on the host the finding is about, for baselines and CI.
+    """Return 16 hex digits of the rule, the host and the entity of a finding, for baselines and CI.
 
-    A second bundle of the same host gives the same: no line, time or value goes into it, and of a process its name
-    without its pid.
+    A second bundle of the same host yields the same fingerprint: it excludes lines, times and values, and the pid of a
+    process.
     """
     return sha256("\0".join((rule, host, _PID.sub("", entity))).encode("utf-8", "replace")).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""numpy on demand, which costs 0.1 s that a run without rows and call stacks does not pay; arrays by what they hold."""
+"""numpy on demand (its import takes 0.1 s, which runs without rows and call stacks save), and array types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ else:
             import numpy
 
             value = getattr(numpy, name)
-            setattr(self, name, value)  # found without this function from then on
+            setattr(self, name, value)  # later lookups bypass this function
             return value
 
     np = _Numpy()

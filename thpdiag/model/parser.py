@@ -1,11 +1,11 @@
 """The contract of a parser: one input format, lines in, records out.
 
-A parser opens nothing, prints nothing, knows no rule. It gets the lines of one block, which is a whole file or a
-part of a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.detect`
-finds the blocks: a block begins at a line that `opens` matches and goes on while `continues` says so.
+A parser opens no files, prints nothing and knows no rules. It gets the lines of one block, which is a whole file or a
+part of a longer text (a terminal session, a mail, a loop that prints the date between outputs). `thpdiag.detect` finds
+the blocks: a block begins at a line that `opens` matches and continues as long as `continues` is true.
 
-What is no text (perf.data), or too long to be looked at line by line (a gigabyte of perf script, kallsyms), has a
-`BulkParser`: it gets the bytes of a whole member.
+A binary format (perf.data), or one too long for parsing line by line (a gigabyte of perf script, kallsyms), has a
+`BulkParser`, which gets the bytes of a whole member.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ Lines = Iterable[tuple[int, str]]  # (line number from 1, text without line end,
 
 @runtime_checkable
 class Passable(Protocol):
-    """Lines of a whole member, many of which can be passed over at once."""
+    """Lines of a whole member, many of which can be skipped at once."""
 
     @property
-    def passed(self) -> tuple[int, bytes]: ...  # the last line that was passed over at the end of a block
+    def passed(self) -> tuple[int, bytes]: ...  # the last line skipped at the end of a block
 
     def __iter__(self) -> Iterator[tuple[int, str]]: ...
 
     def pass_over(self, words: tuple[str, ...]) -> int:
-        """Pass over lines that hold none of these words of plain ASCII, and say how many; it may stop before others."""
+        """Skip lines without any of these ASCII words, or fewer lines, and return their number."""
 
 
 @runtime_checkable
 class RowLines(Protocol):
-    """Lines of a block, of which rows can be taken many at once."""
+    """Lines of a block, from which many rows can be taken at once."""
 
     def __iter__(self) -> Iterator[tuple[int, str]]: ...
 
     def rows(self, pattern: Pattern[str]) -> list[str]:
-        """Takes the next lines, one below the other, that match a pattern; none, or a part, where that is not known.
+        """Take the next consecutive lines that match a pattern; fewer, or none, if the source cannot determine them.
 
-        What matches must belong to the block, and be no prompt.
+        Matching lines must belong to the block and be no prompt.
         """
 
 
 class Source(NamedTuple):
-    """Where the lines come from, as far as the surrounding text tells.
+    """The origin of the lines, as far as the surrounding text shows it.
 
-    `time` is that of the nearest time line above the block (`date` output, `zzz ***`, epoch) or None; `command` is
-    what was typed at the prompt above it; `path` is the path the content belongs to when the member, the command or
-    a `grep -r` prefix names one (`/sys/kernel/mm/transparent_hugepage/enabled`), normalised without leading slash.
+    `time` is that of the nearest time line above the block (`date` output, `zzz ***`, epoch) or None; `command` is the
+    command typed at the prompt above it; `path` is the path of the content if the member, the command or a `grep -r`
+    prefix names one (`/sys/kernel/mm/transparent_hugepage/enabled`), normalised without leading slash.
     """
 
     member: str
@@ -67,13 +67,12 @@ class Source(NamedTuple):
 class Parser(NamedTuple):
     """One input format.
 
-    `opens` is matched (not searched) at the start of a cleaned line. Formats that need more than one line to be
-    sure give `confirm`, which sees the opening line and up to `lookahead` following ones (more than 8 only where a
-    long header comes first). `continues` says whether a further line still belongs to the block; the first that
-    does not is looked at again as the possible opening of another block. `paths` are suffixes of member paths that
-    belong to this parser whatever the content looks like (single-value sysfs files); they are regular expressions
-    searched against the end of `Source.path`. `priority` decides between parsers that open at the same line; the
-    higher one is asked first.
+    `opens` is matched (not searched) at the start of a cleaned line. A format that needs more than one line to be
+    recognised has `confirm`, which gets the opening line and up to `lookahead` following ones (more than 8 only if a
+    long header comes first). `continues` returns whether a further line belongs to the block; the first that does not
+    may open another block. `paths` are regular expressions searched at the end of `Source.path`; a match selects this
+    parser whatever the content (single-value sysfs files). `priority` decides between parsers that open at the same
+    line; the higher one is tried first.
     """
 
     name: str
@@ -98,7 +97,7 @@ class Parser(NamedTuple):
 
 
 class Format(Protocol):
-    """What is known of a parser before its module is imported."""
+    """The properties of a parser that are known before its module is imported."""
 
     @property
     def name(self) -> str: ...
@@ -108,7 +107,7 @@ class Format(Protocol):
     def priority(self) -> int: ...
     @property
     def words(self) -> tuple[str, ...]:
-        """Of every line that opens a block one of these is a part; none if nothing is known of such lines."""
+        """Every line that opens a block contains one of these; empty if there are no such words."""
 
     def opens_at(self, text: str) -> bool: ...
     def load(self) -> Parser: ...
@@ -117,10 +116,10 @@ class Format(Protocol):
 class Content(NamedTuple):
     """The bytes of a member.
 
-    `chunks` gives them in order, decompressed, once; a parser may stop before the end. `size` is None where it is known
-    only at the end. `file` is an uncompressed file on the analyst's machine that holds just these bytes, if there is
-    one, for parsers that share the work among processes; it is never cited. `again`: the member can be read a second
-    time, once something asks for what a parser leaves in it now.
+    `chunks` yields them in order, decompressed, once; a parser may stop before the end. `size` is None if it is known
+    only at the end. `file` is an uncompressed file on the analysing machine with exactly these bytes, if there is one,
+    for parsers that use several processes; it is never cited. `again`: the member can be read a second time, so that a
+    parser may leave data in it until it is needed.
     """
 
     chunks: Iterator[bytes]
@@ -130,11 +129,11 @@ class Content(NamedTuple):
 
 
 class OutOfTimeError(Exception):
-    """The time for reading is over. Raised wherever the reading happens to be, in a loop that reads nothing too."""
+    """The time for reading is over. It is raised at any point, also in a loop that reads nothing."""
 
 
 class Foreign(NamedTuple):
-    """Numbered lines of a member that are of another format: they go to the parsers of lines."""
+    """Numbered lines of a member in another format: they are passed to the line parsers."""
 
     lines: tuple[tuple[int, str], ...]
 
@@ -142,17 +141,17 @@ class Foreign(NamedTuple):
 class BulkParser(NamedTuple):
     """One input format that is read as bytes.
 
-    A member is of this format if it has `min_size` bytes (or nobody knows its size), its first bytes match `opens`,
-    and `confirm` agrees, which gets the path of the member on the host (or in the bundle), its first bytes (up to
-    64 KiB) and its size (None: unknown); it must be sure. `opens` is quick to ask and keeps the module from being
-    imported for any other member. A parser of lines for the same format in a longer text has the same `name`. Damage,
-    wrong versions and odd input are yielded as Problems.
+    A member has this format if it has at least `min_size` bytes (or its size is unknown), its first bytes match
+    `opens`, and `confirm` is true for the path of the member on the host (or in the bundle), its first bytes (up to 64
+    KiB) and its size (None: unknown); `confirm` must be exact. `opens` is cheap and avoids importing the module for
+    other members. A line parser for the same format within a longer text has the same `name`. Damage, wrong versions
+    and odd input are yielded as Problems.
 
-    Of a format of several files, which a program of others reads, `beside` gets that path and the file of the member on
-    a disk and says under which name it must lie there with the others; nothing, if they do so already, or nobody here
-    can read them. Such members are read when all have been seen.
+    For a format of several files that another program reads, `beside` gets that path and the file of the member on disk
+    and returns the name that it must have in one folder with the others; empty if the files are there already or no
+    such program is installed. Such members are read after all of them have arrived.
 
-    Of a format `on_demand` the content is needed only where something else in the input asks for it. It may be left in
+    The content of a format `on_demand` is needed only if something else in the input refers to it. It may be left in
     the member if that can be read `again`.
     """
 

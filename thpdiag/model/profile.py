@@ -1,12 +1,11 @@
-"""Call stacks with weights: the one shape for perf.data, perf script, perf report, perf top and folded stacks.
+"""Call stacks with weights: the common form of perf.data, perf script, perf report, perf top and folded stacks.
 
-Renderings of one recording differ only in what they cannot tell (`stacks`, `has_time`, `percent_only`) and in
-what they lost (`ledger`). A recording of millions of samples has few distinct stacks: those are kept once, and the
-samples are columns of numbers (numpy) that point to them.
+Different outputs of one recording differ only in what they cannot show (`stacks`, `has_time`, `percent_only`) and in
+what they lost (`ledger`). A recording of millions of samples has few distinct stacks: each is stored once, and samples
+are numeric columns (numpy) that refer to them.
 
-Adds up stacks one by one: how readers of texts, and tests, make a profile.
-
-The names of a kernel's functions by address: kallsyms, System.map, the symbol table of a vmlinux or module.
+`StackCounts` adds up stacks one by one, for parsers of texts and for tests. `SymbolTable` holds the names of kernel
+functions by address: from kallsyms, System.map, or the symbol table of a vmlinux or module.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-BIN = 0.01  # seconds of a time bin
-UNKNOWN = -1  # in the columns `cpu` and `bin`
-NAMELESS = "[unknown]"  # name of a function, or of an object, that the source does not tell
-HIDDEN = "[...]"  # object of a frame without name that stands for any number of functions that the source leaves out
+BIN = 0.01  # seconds per time bin
+UNKNOWN = -1  # value in the columns `cpu` and `bin`
+NAMELESS = "[unknown]"  # a function or object whose name the source does not show
+HIDDEN = "[...]"  # object of a nameless frame that stands for any number of omitted functions
 
 
 class Stacks(StrEnum):
@@ -38,21 +37,21 @@ class Stacks(StrEnum):
 
 
 class Measure(StrEnum):
-    """What the weight of a recording is. Only shares of CPU time are shares of what a host does."""
+    """What the weight of a recording is. Only weights of CPU time are shares of the host's work."""
 
-    CPU = "cpu"  # samples of what ran, by time or cycles
+    CPU = "cpu"  # samples of running code, by time or cycles
     OFF_CPU = "off-cpu"  # time in which tasks did not run
-    CALLS = "calls"  # of a function or tracepoint
-    SNAPSHOT = "snapshot"  # where each thread was at one moment, whether it ran or not
-    OTHER = "other"  # bytes, latencies, what the source does not explain
+    CALLS = "calls"  # calls of a function or tracepoint
+    SNAPSHOT = "snapshot"  # the position of each thread at one moment, running or not
+    OTHER = "other"  # bytes, latencies, or unknown
 
 
 class Frame(NamedTuple):
     """A function.
 
-    `name` is normalised (no offset, no `.isra.0`, no `_[k]`), `NAMELESS` where there is none; `kernel` is None when
-    the source does not say. `address` is the runtime address of a kernel function that has no name yet, or the offset
-    in the object `dso` of a program's function that has none.
+    `name` is normalised (no offset, no `.isra.0`, no `_[k]`), or `NAMELESS`; `kernel` is None if the source does not
+    show it. `address` is the runtime address of a kernel function without a name, or the offset in the object `dso` of
+    a user-space function without one.
     """
 
     name: str
@@ -62,7 +61,7 @@ class Frame(NamedTuple):
 
 
 class Task(NamedTuple):
-    """Who ran."""
+    """The thread that ran."""
 
     comm: str = ""
     pid: int | None = None
@@ -76,10 +75,10 @@ NOBODY = Task()
 class Chains:
     """The distinct call chains of a profile.
 
-    `frames` holds indices into `Profile.frames`, all chains one after another, each leaf first; chain `i` is
-    `frames[starts[i]:starts[i + 1]]`, empty for samples without a stack. `lines` is the line (from 1) where each was
-    seen first, 0 where the source has no lines; `texts` their excerpts, or nothing. `cut` marks chains whose outer end
-    is missing (the depth that was recorded was reached); None: none is.
+    `frames` holds indices into `Profile.frames`, all chains concatenated, each leaf first; chain `i` is
+    `frames[starts[i]:starts[i + 1]]`, empty for samples without a stack. `lines` is the line (from 1) of the first
+    occurrence of each, 0 if the source has no lines; `texts` are their excerpts, or empty. `cut` marks chains whose
+    outer end is missing because they reached the recorded depth; None: none is.
     """
 
     frames: NDArray[np.int32]
@@ -104,10 +103,10 @@ class Chains:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Columns of equal length: what one chain in one task weighs (on one CPU, in one 10 ms bin, where known).
+    """Columns of equal length: the weight of one chain in one task (on one CPU, in one 10 ms bin, if known).
 
-    `weight` is the summed period, or samples, or percent (0..100) when `Profile.percent_only`. `samples` counts
-    samples, 0 if unknown. `bin` counts 10 ms since `Profile.start`; `UNKNOWN` in `cpu` and `bin` where not known.
+    `weight` is the summed period, or samples, or percent (0..100) if `Profile.percent_only`. `samples` counts samples,
+    0 if unknown. `bin` counts 10 ms since `Profile.start`; `UNKNOWN` in `cpu` and `bin` if not known.
     """
 
     chain: NDArray[np.int32]
@@ -121,7 +120,7 @@ class Rows:
         return len(self.chain)
 
     def only(self, keep: NDArray[np.bool_]) -> Rows:
-        """The rows that `keep` marks."""
+        """Return the rows that `keep` marks."""
         return Rows(
             self.chain[keep], self.task[keep], self.cpu[keep], self.bin[keep], self.weight[keep], self.samples[keep]
         )
@@ -139,10 +138,10 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class KernelImage:
-    """Which kernel ran, and where in memory: what a table of symbols must fit (perf.md 5.5).
+    """The kernel that ran, and its address: a symbol table must match these (perf.md 5.5).
 
-    `address` is the runtime address of `symbol` (`_text`, before 3.x `_stext`) as the kernel's map record tells; build
-    ids are in hex.
+    `address` is the runtime address of `symbol` (`_text`, before 3.x `_stext`) in the kernel's map record; build ids
+    are in hex.
     """
 
     release: str = ""
@@ -154,12 +153,12 @@ class KernelImage:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What became of the samples of the source: none is lost silently.
+    """The loss ledger: the number of samples read, kept and dropped.
 
-    `odd` counts by reason what was read but not kept; `lost` is the number of samples that the recording itself says
-    were lost (LOST records, LOST_SAMPLES, "lost N"), None if it says nothing about losses; `throttled` counts the
-    times that the kernel slowed sampling down. `truncated` counts samples whose chain ends at the depth that was
-    recorded. For percent sources `unlisted` is the share (0..100) that the text does not show.
+    `odd` counts by reason what was read but not kept; `lost` is the number of samples that the recording reports as
+    lost (LOST records, LOST_SAMPLES, "lost N"), None if it does not report losses; `throttled` counts how often the
+    kernel throttled sampling. `truncated` counts samples whose chain ends at the recorded depth. For percent sources
+    `unlisted` is the share (0..100) that the text omits.
     """
 
     read: int = 0
@@ -174,12 +173,12 @@ class Ledger:
 
     @property
     def lost_share(self) -> float | None:
-        """Of all samples that should be there, the share that the recording lost."""
+        """The share of all samples, read and lost, that the recording lost."""
         return None if self.lost is None else self.lost / max(1, self.lost + self.read)
 
 
 class Inclusive(NamedTuple):
-    """A function with all that it calls: the number of its frame, its task's command, percent of the event."""
+    """A function with its callees: index of its frame, command of its task, percent of the event."""
 
     frame: int
     comm: str
@@ -189,11 +188,11 @@ class Inclusive(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Profile:
-    """One event of one recording. Several events of a recording are several profiles, never added.
+    """One event of one recording. Several events of a recording are several profiles and are never added up.
 
-    `measures` is None where the event tells it. `shows_kernel` is False where the profiler sees the program alone: what
-    the kernel did is unknown then, not nothing. `start` is the time of bin 0. `kernel` is there while kernel functions
-    still wait for their names (`thpdiag.host.kernel_symbols`).
+    `measures` is None if the event determines it. `shows_kernel` is False for a profiler of user space, in which the
+    kernel's work is unknown, not 0. `start` is the time of bin 0. `kernel` is set as long as kernel functions have no
+    names yet (`thpdiag.host.kernel_symbols`).
     """
 
     reader: str
@@ -212,16 +211,16 @@ class Profile:
     total_samples: int | None = None  # as the source states it ("Samples: 124K"), None if it does not
     facts: Mapping[str, str] = field(default_factory=dict)  # header: hostname, release, perf version, command line
     kernel: KernelImage | None = None
-    inclusive: tuple[Inclusive, ...] = ()  # of a text without chains that tells shares with callees
+    inclusive: tuple[Inclusive, ...] = ()  # shares with callees of a text without chains
     measures: Measure | None = None
     shows_kernel: bool = True
 
     def names(self, chain: int) -> list[str]:
-        """The functions of a chain, leaf first."""
+        """Return the functions of a chain, leaf first."""
         return [self.frames[i].name for i in self.chains[chain]]
 
     def citation(self, chain: int) -> Citation:
-        """Where the chain was seen first."""
+        """Return the first occurrence of a chain."""
         line = int(self.chains.lines[chain]) or None
         text = self.chains.texts[chain] if self.chains.texts else " < ".join(self.names(chain))
         return Citation(self.cite.member, line, excerpt_of(text))
@@ -232,7 +231,7 @@ Key = tuple[int, int, int, int]  # chain, task, cpu, bin
 
 @dataclass(slots=True)
 class StackCounts:
-    """Weights and samples by chain, task, cpu and bin, in the order seen."""
+    """Weights and samples by chain, task, cpu and bin, in order of first occurrence."""
 
     _chains: dict[tuple[int, ...], int] = field(default_factory=dict)
     _cites: list[Citation] = field(default_factory=list)
@@ -253,16 +252,12 @@ class StackCounts:
         cpu: int | None = None,
         bin: int | None = None,
     ) -> int:
-        """Count a stack (indices of frames, leaf first); returns the number of its chain."""
+        """Count a stack (indices of frames, leaf first) and return the number of its chain."""
         chain = self._chains.setdefault(tuple(stack), len(self._chains))
         if chain == len(self._cites):
             self._cites.append(cite)
-        key = (
-            chain,
-            self._tasks.setdefault(task, len(self._tasks)),
-            UNKNOWN if cpu is None else cpu,
-            UNKNOWN if bin is None else bin,
-        )
+        task_number = self._tasks.setdefault(task, len(self._tasks))
+        key = (chain, task_number, UNKNOWN if cpu is None else cpu, UNKNOWN if bin is None else bin)
         if (known := self._sums.get(key)) is None:
             self._sums[key] = [weight, samples]
         else:
@@ -271,14 +266,14 @@ class StackCounts:
         return chain
 
     def cut(self, chain: int) -> None:
-        """The outer end of a chain is missing."""
+        """Mark a chain whose outer end is missing."""
         self._cut.add(chain)
 
     def tasks(self) -> tuple[Task, ...]:
         return tuple(self._tasks)
 
     def chains(self) -> Chains:
-        """The distinct chains as columns."""
+        """Return the distinct chains as columns."""
         import numpy as np
 
         lengths = np.fromiter((len(c) for c in self._chains), np.int64, len(self._chains))
@@ -292,23 +287,23 @@ class StackCounts:
         )
 
     def rows(self, first: int = 0) -> Rows:
-        """The sums as columns; bins count from `first`."""
+        """Return the sums as columns; bins count from `first`."""
         import numpy as np
 
         keys = np.array(list(self._sums), np.int64).reshape(-1, 4)
         weights = np.fromiter((s[0] for s in self._sums.values()), np.float64, len(keys))
         samples = np.fromiter((s[1] for s in self._sums.values()), np.int64, len(keys))
         bins = keys[:, 3] - first
-        bins[(keys[:, 3] == UNKNOWN) | (bins > np.iinfo(np.int32).max)] = UNKNOWN  # of a damaged time
+        bins[(keys[:, 3] == UNKNOWN) | (bins > np.iinfo(np.int32).max)] = UNKNOWN  # the time is damaged
         chain, task, cpu = (keys[:, i].astype(np.int32) for i in range(3))
         return Rows(chain, task, cpu, bins.astype(np.int32), weights, samples)
 
 
 class TableKind(StrEnum):
-    """What the addresses of a table are."""
+    """What the addresses of a table refer to."""
 
-    KALLSYMS = "kallsyms"  # of the running kernel, modules included
-    SYSTEM_MAP = "System.map"  # as linked: the running kernel lies a slide further
+    KALLSYMS = "kallsyms"  # the running kernel, including modules
+    SYSTEM_MAP = "System.map"  # as linked; the running kernel is shifted by the slide
     VMLINUX = "vmlinux"  # as linked
     MODULE = "module"  # offsets in the module's sections
 
@@ -317,17 +312,17 @@ _SYMBOL = re.compile(rb"(?:([0-9a-f]{16}|[0-9a-f]{8}|[ ]*\(null\)) [A-Za-z?-] \S
 
 
 def width_of(text: bytes) -> int:
-    """How many characters wide the addresses of a list of symbols are; 0 where the text does not begin with one."""
-    found = _SYMBOL.match(text)
-    return len(found[1]) if found and len(found[1]) in (8, 16) else 0
+    """Return the number of hex digits of the addresses in a symbol list; 0 if the text does not begin with one."""
+    match = _SYMBOL.match(text)
+    return len(match[1]) if match and len(match[1]) in (8, 16) else 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolList:
-    """A list as it was read, of which a table is made where a recording needs one.
+    """A symbol list as it was read, from which a table is made only if a recording needs one.
 
-    `chunks` are its bytes, of which the first `above` are no part of it; only the first of them if it is not `whole`,
-    and the rest is still where it came from. `release` and `build_id` are as of a table.
+    `chunks` are its bytes, after the first `above` bytes, which do not belong to it. If it is not `whole`, only the
+    first chunk was kept and the rest must be read again. `release` and `build_id` are as in a table.
     """
 
     cite: Citation
@@ -340,18 +335,18 @@ class SymbolList:
 
     @property
     def text(self) -> bytes:
-        """All of it, in one piece."""
-        whole = b"".join(self.chunks)
-        return whole[self.above :] if self.above else whole
+        """The whole list in one piece."""
+        text = b"".join(self.chunks)
+        return text[self.above :] if self.above else text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SymbolTable:
-    """Functions sorted by address; of several at one address the last of the file stands last (perf takes that one).
+    """Functions sorted by address; of several at one address the last of the file comes last (perf uses that one).
 
-    The name of function `i` is `text[starts[i]:ends[i]]`; its module `modules[module[i]]`, where the first is `""`, the
-    kernel itself. `anchors` are the addresses of `_text` and `_stext` as far as listed. `release` and `build_id` (hex)
-    are empty where nothing tells them. `zeroed`: the addresses were hidden from whoever read the table (kptr_restrict).
+    The name of function `i` is `text[starts[i]:ends[i]]`; its module is `modules[module[i]]`, where the first is `""`,
+    the kernel itself. `anchors` are the addresses of `_text` and `_stext` if listed. `release` and `build_id` (hex) are
+    empty if unknown. `zeroed`: the kernel hid the addresses from the reader of the table (kptr_restrict).
     """
 
     cite: Citation

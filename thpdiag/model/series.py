@@ -1,6 +1,6 @@
-"""Time series: what one source said about one entity, row by row (`Sample`) or as columns (`Series`).
+"""Time series: the values of one entity from one source, row by row (`Sample`) or as columns (`Series`).
 
-Readers of lines yield rows, readers of whole recordings columns; `thpdiag.host.series` makes tables of both.
+Line parsers yield rows, parsers of whole recordings yield columns; `thpdiag.host.series` makes tables of both.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-Entity = tuple[tuple[str, str], ...]  # labels of what rows are of, as in `Sample`; empty for the host
-Subject = tuple[str, Entity]  # its kind and its labels
+Entity = tuple[tuple[str, str], ...]  # labels of the entity, as in `Sample`; empty for the host
+Subject = tuple[str, Entity]  # kind and labels of an entity
 NOTHING: Mapping[str, float] = MappingProxyType({})
 NO_QUANTA: Mapping[str, Sequence[float]] = MappingProxyType({})
 
@@ -27,10 +27,10 @@ class Sample:
     """Values of one entity at one moment.
 
     `kind` is the entity kind: `system`, `cpu`, `process`, `zone`, `node` (NUMA) or `device`; `entity` names it
-    (`(("pid", "4711"), ("comm", "java"))`), empty for `system`. `values` maps canonical metric names (vocabulary, base
-    units: bytes, seconds, ratios 0..1) to numbers; what the source did not print is not in it. `resolution` is the
-    quantum of values that were printed rounded (collectl's `24G` has 2**30). A `since_boot` row is an average since
-    boot (first row of vmstat) and takes part in no rate. `reader` names the source format.
+    (`(("pid", "4711"), ("comm", "java"))`), empty for `system`. `values` maps metric names (vocabulary, base units:
+    bytes, seconds, ratios 0..1) to numbers; values that the source did not print are absent. `resolution` is the
+    quantum of values that were printed rounded (2**30 for collectl's `24G`). A `since_boot` row is an average since
+    boot (first row of vmstat) and is not used for rates. `reader` names the source format.
     """
 
     kind: str
@@ -47,10 +47,10 @@ class Sample:
 class Listing:
     """Rows of many entities at one moment, as columns of equal length: the processes of one frame of top.
 
-    Everything means what it means in `Sample`; `values` holds NaN where the source printed nothing, and a quantum of 0
-    is of an exact value. `first` is the line of the first row, each further one stands in the next; `texts` are the
-    lines. Parsers of lines yield it where rows are many, and `thpdiag.host.reading` makes samples or series of it;
-    nobody else meets one.
+    The fields have the same meaning as in `Sample`; `values` holds NaN where the source printed nothing, and a quantum
+    of 0 means an exact value. `first` is the line of the first row; further rows are in the following lines; `texts`
+    are the lines. Line parsers yield it if there are many rows; `thpdiag.host.reading` makes samples or series from it,
+    and no later stage gets one.
     """
 
     kind: str
@@ -68,35 +68,34 @@ class Listing:
         return len(self.texts)
 
     def __iter__(self) -> Iterator[Sample]:
-        """The rows as samples."""
-        for at, (entity, text) in enumerate(zip(self.entities, self.texts, strict=True)):
+        """Yield the rows as samples."""
+        for row, (entity, text) in enumerate(zip(self.entities, self.texts, strict=True)):
             yield Sample(
                 self.kind,
-                {name: value for name, column in self.values.items() if (value := column[at]) == value},
-                Citation(self.member, self.first + at, excerpt_of(text)),
+                {name: value for name, column in self.values.items() if (value := column[row]) == value},
+                Citation(self.member, self.first + row, excerpt_of(text)),
                 self.reader,
                 entity,
                 self.time,
-                {name: column[at] for name, column in self.resolution.items() if column[at]},
+                {name: column[row] for name, column in self.resolution.items() if column[row]},
                 since_boot=self.since_boot,
             )
 
     @property
     def cite(self) -> Citation:
-        """Of the first row."""
+        """The citation of the first row."""
         return Citation(self.member, self.first, excerpt_of(self.texts[0]))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Series:
-    """Many rows of one entity of one source as columns of equal length: a day of vmstat is one of these.
+    """Many rows of one entity of one source as columns of equal length, for example a day of vmstat.
 
-    Everything means what it means in `Sample`. `values` holds NaN where the source printed nothing; `seconds` are on
-    `clock`, NaN where a row has no time; both are None where no row has one. `lines` is the line of each row (from 1;
-    for sources without lines the number of the record). `resolution` is that of all rows. Row `i` reads
-    `text[starts[i]:ends[i]]` in the source where the reader keeps the text. `within` and `pace` are those of all times
-    (`Moment`).
-    It is a sequence of samples, made when asked for.
+    The fields have the same meaning as in `Sample`. `values` holds NaN where the source printed nothing; `seconds` are
+    on `clock`, NaN where a row has no time; both are None if no row has one. `lines` is the line of each row (from 1;
+    for sources without lines the number of the record). `resolution` applies to all rows. Row `i` is
+    `text[starts[i]:ends[i]]` in the source, if the parser keeps the text. `within` and `pace` apply to all times
+    (`Moment`). It is a sequence of samples, which are created on access.
     """
 
     kind: str
@@ -138,7 +137,7 @@ class Series:
 
     @property
     def cite(self) -> Citation:
-        """Of the first row."""
+        """The citation of the first row."""
         return self.citation(0)
 
     def citation(self, number: int) -> Citation:
@@ -154,7 +153,7 @@ class Series:
         return Moment(seconds, self.clock, self.within, self.pace) if seconds == seconds else None
 
     def only(self, keep: NDArray[np.bool_] | NDArray[np.int64] | slice) -> Series:
-        """The rows that `keep` marks, or numbers."""
+        """Return the rows that are marked, in a slice, or have these indices."""
 
         def part(column: NDArray[np.float64] | None) -> NDArray[np.float64] | None:
             return None if column is None else column[keep]

@@ -1,12 +1,12 @@
-"""Sentences of ours with the customer's names in them, each with its kind: redaction walks names and guesses none.
+"""Sentences that keep track of the customer's names in them, so that redaction need not guess.
 
-A name is written into an f-string by its kind, and the whole is made a `Text`:
+A name is written into an f-string by its kind, and the result is made a `Text`:
 
     sentence(f"only {count} samples in {path_name(member)}")
 
-The kind travels with the name between noncharacters of Unicode, which `sentence` takes out again. A `Text` that is put
-into another sentence brings its names along; where `sentence` is forgotten the noncharacters are seen in the output.
-(Template strings do this from Python 3.14 on.)
+The kind travels with the name between noncharacters of Unicode, which `sentence` removes. A `Text` that is put into
+another sentence keeps its names; if `sentence` is forgotten, the noncharacters are visible in the output. (Template
+strings do this from Python 3.14 on.)
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _BEGIN, _SEPARATOR, _END = "\ufdd0", "\ufdd1", "\ufdd2"
 _MARK = re.compile(f"{_BEGIN}([a-z]+){_SEPARATOR}([^{_BEGIN}-{_END}]*){_END}")
 _STRAY = re.compile(f"[{_BEGIN}-{_END}]")
 _CONTAINERS = (list, tuple, dict)
-MAX_ERROR = 300  # characters of a mistake that are told
+MAX_ERROR_CHARS = 300  # of an error message
 
 
 class NameKind(StrEnum):
-    """What a name in a sentence is the name of."""
+    """What a name in a sentence belongs to."""
 
     HOST = "host"
     PROCESS = "process"
@@ -36,14 +36,14 @@ class NameKind(StrEnum):
 
 
 class Name(NamedTuple):
-    """A name of the customer's as it stands in a sentence."""
+    """A name from the customer's data in a sentence."""
 
     kind: NameKind
     value: str
 
 
 class Text(str):
-    """A sentence that knows the names in it. It is a plain string for everybody else."""
+    """A sentence with the names in it; otherwise a plain string."""
 
     __slots__ = ("names",)
     names: tuple[Name, ...]
@@ -57,11 +57,11 @@ class Text(str):
         return str(self), self.names
 
     def __format__(self, spec: str) -> str:
-        """The text with its names marked, for the sentence that it becomes a part of."""
+        """Return the text with its names marked, for the sentence that includes it."""
         if not self.names:
             return str(self)
         kinds = {name.value: name.kind for name in self.names}
-        return token_pattern(kinds).sub(lambda found: _mark_name(kinds[found[0]], found[0]), str(self))
+        return token_pattern(kinds).sub(lambda match: _mark_name(kinds[match[0]], match[0]), str(self))
 
     def __add__(self, other: str) -> Text:
         more = sentence(other)
@@ -76,12 +76,12 @@ class Text(str):
 
 
 def names_in(text: object) -> tuple[Name, ...]:
-    """The names that a text is known to hold."""
+    """Return the names in a text."""
     return text.names if isinstance(text, Text) else ()
 
 
 def sentence(marked: str) -> str:
-    """A sentence of an f-string with names in it; one without stays as it is."""
+    """Return a `Text` for an f-string with marked names; a string without names is returned unchanged."""
     if _BEGIN not in marked:
         return marked
     names = [Name(NameKind(kind), value) for kind, value in _MARK.findall(marked)]
@@ -89,15 +89,15 @@ def sentence(marked: str) -> str:
 
 
 def token_pattern(values: Iterable[str]) -> re.Pattern[str]:
-    """Any of these values where it stands as a whole word, the longest first."""
+    """Return a pattern that matches any of these values as a whole word, longest first."""
     ordered = sorted(values, key=len, reverse=True)
     return re.compile(
         "|".join(f"{_edge(v[0], '<!')}{re.escape(v)}{_edge(v[-1], '!')}" for v in ordered if v) or r"(?!)"
     )
 
 
-def _edge(sign: str, look: str) -> str:
-    return rf"(?{look}\w)" if sign.isalnum() or sign == "_" else ""
+def _edge(char: str, lookaround: str) -> str:
+    return rf"(?{lookaround}\w)" if char.isalnum() or char == "_" else ""
 
 
 def _mark_name(kind: NameKind, value: object) -> str:
@@ -106,56 +106,56 @@ def _mark_name(kind: NameKind, value: object) -> str:
 
 
 def host_name(name: object) -> str:
-    """The name of a host, for a sentence."""
+    """Mark the name of a host in a sentence."""
     return _mark_name(NameKind.HOST, name)
 
 
 def process_name(name: object) -> str:
-    """The name of a program or thread, for a sentence."""
+    """Mark the name of a program or thread in a sentence."""
     return _mark_name(NameKind.PROCESS, name)
 
 
 def entity_name(name: object) -> str:
-    """A process with its pid, a zone, a device, a control group, for a sentence."""
+    """Mark a process with its pid, a zone, a device or a control group in a sentence."""
     return _mark_name(NameKind.ENTITY, name)
 
 
-_ANY_ENTITY = re.compile(r"(?<=\bof )the process\b|\ba control group\b")
+_GENERIC_ENTITY = re.compile(r"(?<=\bof )the process\b|\ba control group\b")
 
 
 def name_entity(words: str, entity: str) -> str:
-    """What a metric means, of one entity: it takes the place of `the process` or `a control group`, or comes last."""
-    named, count = _ANY_ENTITY.subn(lambda _: entity, words)
+    """Return a metric's description with an entity for `the process` or `a control group`, or at the end."""
+    named, count = _GENERIC_ENTITY.subn(lambda _: entity, words)
     return named if count else f"{words} of {entity}"
 
 
 def function_name(name: object) -> str:
-    """A function of a call stack, for a sentence."""
+    """Mark a function of a call stack in a sentence."""
     return _mark_name(NameKind.FUNCTION, name)
 
 
 def path_name(path: object) -> str:
-    """A path, also with the number of a line, for a sentence."""
+    """Mark a path, with or without a line number, in a sentence."""
     return _mark_name(NameKind.PATH, path)
 
 
 def module_name(name: object) -> str:
-    """A kernel module, for a sentence."""
+    """Mark a kernel module in a sentence."""
     return _mark_name(NameKind.MODULE, name)
 
 
 def quoted(words: object) -> str:
-    """What the customer's files say, for a sentence."""
+    """Mark a quotation from the customer's files in a sentence."""
     return _mark_name(NameKind.QUOTED, words)
 
 
 def describe_error(error: Exception) -> str:
-    """A mistake of ours, for a sentence: its type, and what it says, cut."""
-    return f"{type(error).__name__}: {quoted(str(error)[:MAX_ERROR])}"
+    """Return an exception for a sentence: its type and its message, shortened."""
+    return f"{type(error).__name__}: {quoted(str(error)[:MAX_ERROR_CHARS])}"
 
 
 def names_of(value: object) -> tuple[Name, ...]:
-    """The names in a value of a document: a sentence, a list of them, a map by sentences."""
+    """Return the names in a value of a document: a sentence, a list of them, or a mapping keyed by sentences."""
     if isinstance(value, Text):
         return value.names
     if isinstance(value, _CONTAINERS):
@@ -164,7 +164,7 @@ def names_of(value: object) -> tuple[Name, ...]:
 
 
 def without_names(value: Any) -> Any:
-    """The value with plain strings for its sentences."""
+    """Return the value with plain strings instead of `Text`."""
     if isinstance(value, Text):
         return str(value)
     if isinstance(value, list | tuple):

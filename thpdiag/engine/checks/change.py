@@ -13,7 +13,7 @@ from thpdiag.engine.schema import Change, ChangeCheck, as_list
 from thpdiag.engine.state_view import StateView
 from thpdiag.engine.wording import metric_words
 from thpdiag.host.rates import change as gauge_change
-from thpdiag.host.rates import climb, climb_at_most, growth, max_rate
+from thpdiag.host.rates import climb, climb_upper_bound, growth, max_rate
 from thpdiag.host.series import MAX_CLOCK_ERROR, Track
 from thpdiag.knowledge.vocabulary import term
 
@@ -164,7 +164,7 @@ def _may_be_unseen(change: Change, deltas: Deltas) -> bool:
     tops, bottoms, _, bottom = deltas
     if change.as_ != "climb" or change.above is None or bottom is None or len(tops) != 1 or len(bottoms) != 1:
         return False
-    most = climb_at_most(tops[0], bottoms[0])
+    most = climb_upper_bound(tops[0], bottoms[0])
     return most is not None and _is_within(change, deltas.ratio(most, bottom))
 
 

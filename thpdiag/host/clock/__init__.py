@@ -1,1 +1,1 @@
-"""Which clock a time was read from, and what joins the clocks of one host."""
+"""The clocks of a host's sources and how times are converted between them."""

@@ -1,19 +1,19 @@
-"""Clock anchors: the wall clock's time of the boot, which joins perf and kernel messages to the other sources.
+"""Clock anchors: the wall-clock time of a boot, which converts times since boot (perf, kernel messages) to wall time.
 
-perf and dmesg count seconds since boot; collectl, sar and people go by the wall clock. Five things join them, each with
-an uncertainty, and none is believed that another contradicts:
+perf and dmesg count seconds since boot; collectl, sar and people use the wall clock. Five sources connect the two, each
+with an uncertainty. An anchor that others contradict is not used.
 
-- clock data of the recording itself (`perf record -k`): both clocks read at once. Holds for that recording.
-- `btime` of /proc/stat: the wall clock's time of the boot in whole seconds, moved when the wall clock is set.
-- an uptime with a date: the boot was so long before.
-- `dmesg -T` beside `dmesg`: the same message on both clocks.
-- a syslog whose lines also have seconds since boot. Rotated ones tell of earlier boots: what fits no other join is
-  left out, without another the latest counts.
+- Clock data of the recording itself (`perf record -k`): both clocks read at once. Valid for that recording.
+- `btime` of /proc/stat: the wall-clock time of the boot in whole seconds; it changes when the wall clock is set.
+- An uptime with a date: the boot was that long before.
+- `dmesg -T` and `dmesg`: the same message on both clocks.
+- A syslog whose lines also have seconds since boot. Rotated logs describe earlier boots: those that agree with no other
+  anchor are left out; without another anchor the latest one counts.
 
-The last four are of the boot under which they were read. The scheduler's clock, by which perf and the kernel's log
-count, is set right by nobody: it drifts, and stands still while the machine is suspended. perf's `captured on` is a
-hint only: the time of the file, which was written at the end of the recording, if it was not copied.
-Sources: kernel fs/proc/stat.c, kernel/sched/clock.c, kernel/printk; util-linux sys-utils/dmesg.c; perf util/header.c.
+The last four belong to the boot in which they were read. The scheduler's clock, which perf and the kernel log use, is
+never adjusted: it drifts, and it stops while the machine is suspended. perf's `captured on` is a hint only: the time of
+the file, which was written at the end of the recording, unless it was copied. Sources: kernel fs/proc/stat.c,
+kernel/sched/clock.c, kernel/printk; util-linux sys-utils/dmesg.c; perf util/header.c.
 """
 
 from __future__ import annotations
@@ -34,32 +34,34 @@ from thpdiag.model.facts import DAY, ClockAnchor
 from thpdiag.model.numeric import np
 from thpdiag.model.text import path_name, sentence
 
-STEADY_CLOCKS = ("monotonic", "boottime", "tai")  # clocks of `perf record -k` that are kept in step with the wall clock
-MAX_DISAGREEMENT_SECONDS = 60.0  # seconds between two anchors that do not agree
+STEADY_CLOCKS = ("monotonic", "boottime", "tai")  # of `perf record -k`: adjusted together with the wall clock
+MAX_DISAGREEMENT_SECONDS = 60.0  # between two anchors that agree
 BY_BTIME = "by btime"
-MINUTE = 60.0  # seconds: `uptime` and top count in minutes
-MAX_DATE_DELAY_SECONDS = 5.0  # seconds between a date and what was printed below it
-_REFERENCE = re.compile(r".* = (\d{9,11}\.\d{1,9}) \(TOD\) = (\d{1,12}\.\d{1,9}) \(")
+MINUTE = 60.0  # in seconds; `uptime` and top print whole minutes
+MAX_DATE_DELAY_SECONDS = 5.0  # between a printed date and the output below it
+_REFERENCE_TIME = re.compile(r".* = (\d{9,11}\.\d{1,9}) \(TOD\) = (\d{1,12}\.\d{1,9}) \(")
 
 
 def boot_times(records: Iterable[Record]) -> tuple[list[ClockAnchor], list[Problem]]:
-    """When the host was booted, an anchor for each way to know it, the most exact first; and what contradicts.
+    """Return an anchor for each source of the boot time, most exact first, and the contradictions.
 
-    An anchor counts if no more of the others contradict it than agree with it.
+    An anchor is used if at least as many of the others agree with it as contradict it.
     """
     all_records = list(records)
     anchors = [*_anchors_by_btime(all_records), *_anchors_by_uptime(all_records), *_anchors_by_messages(all_records)]
     anchors += _anchors_by_syslog(all_records, anchors)
-    apart = [pair for pair in combinations(anchors, 2) if not anchors_agree(*pair) and not _are_successive_boots(*pair)]
-    problems = [_contradiction(one, other) for one, other in apart]
-    supported = [anchor for anchor in anchors if 2 * sum(anchor in pair for pair in apart) <= max(len(anchors) - 1, 0)]
+    pairs = [pair for pair in combinations(anchors, 2) if not anchors_agree(*pair)]
+    contradictions = [pair for pair in pairs if not _are_successive_boots(*pair)]
+    problems = [_contradiction(left, right) for left, right in contradictions]
+    tolerated = max(len(anchors) - 1, 0)
+    supported = [a for a in anchors if 2 * sum(a in pair for pair in contradictions) <= tolerated]
     for profile in (r for r in all_records if isinstance(r, Profile)):
-        problems += _against_recording(profile, anchors_of_boot(supported, profile.cite))
+        problems += _recording_contradictions(profile, anchors_of_boot(supported, profile.cite))
     return sorted(supported, key=lambda anchor: anchor.within), problems
 
 
 def boot_facts(anchors: Iterable[ClockAnchor]) -> list[Fact]:
-    """The same as facts, for rules and for people."""
+    """Return the anchors as facts, for rules and reports."""
     facts = []
     for anchor in anchors:
         labels = (("clock", anchor.zero.clock.value), ("within", f"{anchor.within:g}"), ("how", anchor.how))
@@ -68,27 +70,24 @@ def boot_facts(anchors: Iterable[ClockAnchor]) -> list[Fact]:
 
 
 def anchors_of_profile(profile: Profile, known: Sequence[ClockAnchor]) -> list[ClockAnchor]:
-    """The anchors for a recording, the most exact first: its own, else those of the host that fit its file's time."""
-    if own := recorded_anchor(profile):
-        return [own]
-    return [
-        anchor
-        for anchor in _without_drift(profile, anchors_of_boot(known, profile.cite))
-        if not _ends_after_file_time(anchor, profile)
-    ]
+    """Return the anchors for a recording, most exact first: its own, else the host's that fit its file time."""
+    if anchor := recorded_anchor(profile):
+        return [anchor]
+    anchors = _without_drift(profile, anchors_of_boot(known, profile.cite))
+    return [anchor for anchor in anchors if not _ends_after_file_time(anchor, profile)]
 
 
 def anchors_of_boot(anchors: Sequence[ClockAnchor], cite: Citation) -> Sequence[ClockAnchor]:
-    """The anchors for what a member says, if it is known of which boot it speaks: of several that of its bundle."""
+    """Return the anchors of a citation's boot: all, else those of its bundle; empty if these disagree."""
     root = root_of(cite.member)
     for candidates in (anchors, [anchor for anchor in anchors if root and root_of(anchor.cite.member) == root]):
-        if all(anchors_agree(one, other) for one, other in combinations(candidates, 2)):
+        if all(anchors_agree(left, right) for left, right in combinations(candidates, 2)):
             return candidates
     return ()
 
 
 def reboots(known: Iterable[ClockAnchor]) -> list[Moment]:
-    """The boots of the host on the wall clock, of several anchors of one boot the most exact, in time."""
+    """Return the boots of the host on the wall clock in order of time, each with its most exact anchor."""
     boots: list[ClockAnchor] = []
     for anchor in (j for clock in (Clock.UTC, Clock.LOCAL) for j in known if j.zero.clock is clock):
         if not any(anchors_agree(anchor, other) for other in boots):
@@ -96,19 +95,18 @@ def reboots(known: Iterable[ClockAnchor]) -> list[Moment]:
     return sorted(replace(anchor.zero, within=anchor.within) for anchor in boots)
 
 
-def exclude_one_machine(some: Sequence[ClockAnchor], others: Sequence[ClockAnchor]) -> bool:
-    """Whether what was told of boots in two places cannot be of one machine: nowhere the same boot, and none of the
-    boots that both tell of was over when the next one began.
-    """
-    pairs = [(one, other) for one in some for other in others if one.zero.clock is other.zero.clock is not Clock.DAY]
+def exclude_one_machine(left: Sequence[ClockAnchor], right: Sequence[ClockAnchor]) -> bool:
+    """Whether the boots in two places cannot be of one machine: none is in both places, and none of the boots on a
+    common clock was over when the next one began."""
+    pairs = [(a, b) for a in left for b in right if a.zero.clock is b.zero.clock is not Clock.DAY]
     if not pairs or any(anchors_agree(*pair) or _are_successive_boots(*pair) for pair in pairs):
         return False
     return all(min(pair, key=lambda anchor: anchor.zero.seconds).read is not None for pair in pairs)
 
 
-def same_boot(some: Sequence[ClockAnchor], others: Sequence[ClockAnchor]) -> bool:
-    """Whether two places tell of one boot, as far as its time goes."""
-    return any(anchors_agree(one, other) for one in some for other in others)
+def same_boot(left: Sequence[ClockAnchor], right: Sequence[ClockAnchor]) -> bool:
+    """Whether two places have an anchor of the same boot, according to its time."""
+    return any(anchors_agree(a, b) for a in left for b in right)
 
 
 def _without_drift(profile: Profile, known: Iterable[ClockAnchor]) -> list[ClockAnchor]:
@@ -117,20 +115,20 @@ def _without_drift(profile: Profile, known: Iterable[ClockAnchor]) -> list[Clock
 
 
 def recorded_anchor(profile: Profile) -> ClockAnchor | None:
-    """The anchor that the recording brings along (CLOCK_DATA; `reference time` in perf's texts)."""
+    """Return the anchor in the recording itself (CLOCK_DATA; `reference time` in perf's texts)."""
     facts = profile.facts
     if "clock_data_wall_ns" in facts and "clock_data_clock_ns" in facts:
         wall, clock = (int(facts[f"clock_data_{name}_ns"]) for name in ("wall", "clock"))
         zero = (wall - clock) / 1e9
-    elif found := _REFERENCE.match(facts.get("reference_time", "")):
-        zero = float(found[1]) - float(found[2])
+    elif match := _REFERENCE_TIME.match(facts.get("reference_time", "")):
+        zero = float(match[1]) - float(match[2])
     else:
         return None
     return ClockAnchor(Moment(zero, Clock.UTC), 0.001, "by its own clock data", profile.cite, drift=0.0)
 
 
 def file_time(profile: Profile) -> Moment | None:
-    """The time of the file as perf printed it, in the zone of whoever did: the recording ended before it."""
+    """Return the time of the file as perf printed it, in the time zone of that perf: the recording ended before it."""
     try:
         written = datetime.strptime(profile.facts.get("captured_on", ""), "%a %b %d %H:%M:%S %Y")
     except ValueError:
@@ -139,7 +137,7 @@ def file_time(profile: Profile) -> Moment | None:
 
 
 def _anchors_by_btime(records: Iterable[Record]) -> list[ClockAnchor]:
-    """The boot in whole seconds; of columns that say the same row after row the first and the last."""
+    """Return the boot in whole seconds; of consecutive rows with the same value the first and the last."""
     name, anchors = "node_boot_time_seconds", []
     for record in records:
         if not isinstance(record, Sample | Series) or name not in record.values:
@@ -159,7 +157,7 @@ def _wall_time(moment: Moment | None) -> Moment | None:
 
 
 def _anchors_by_uptime(records: Iterable[Record]) -> list[ClockAnchor]:
-    """A time of day that has no date (`uptime`, top) gives a boot without one."""
+    """Return anchors from uptimes; a time of day without a date (`uptime`, top) gives a boot without one."""
     anchors = []
     for fact in (r for r in records if isinstance(r, Fact) and r.name == "uptime.seconds" and not r.provenance):
         if fact.time is None or fact.time.clock is Clock.BOOT:
@@ -172,16 +170,14 @@ def _anchors_by_uptime(records: Iterable[Record]) -> list[ClockAnchor]:
 
 
 def _anchors_by_syslog(records: Iterable[Record], others: Sequence[ClockAnchor]) -> list[ClockAnchor]:
-    """Syslogs with seconds since boot, of the boot that the others tell of."""
+    """Return anchors from syslogs with seconds since boot, of the boot that the other anchors state."""
     how = "by lines of the kernel log with both times"
-    told = [fact for fact in records if isinstance(fact, Fact) and fact.name == "log.boot_time"]
-    zeros = [Moment(float(fact.value), Clock(fact.label("clock") or "")) for fact in told]
-    anchors = _distinct_anchors(
-        [
-            ClockAnchor(zero, float(fact.label("within") or 0), how, fact.cite, read=fact.time)
-            for zero, fact in zip(zeros, told, strict=True)
-        ]
-    )
+    facts = [fact for fact in records if isinstance(fact, Fact) and fact.name == "log.boot_time"]
+    anchors = []
+    for fact in facts:
+        zero = Moment(float(fact.value), Clock(fact.label("clock") or ""))
+        anchors.append(ClockAnchor(zero, float(fact.label("within") or 0), how, fact.cite, read=fact.time))
+    anchors = _distinct_anchors(anchors)
     if others or not anchors:
         return [anchor for anchor in anchors if any(anchors_agree(anchor, other) for other in others)]
     latest = max(anchors, key=lambda anchor: anchor.read.seconds if anchor.read else 0.0)
@@ -191,33 +187,33 @@ def _anchors_by_syslog(records: Iterable[Record], others: Sequence[ClockAnchor])
 
 
 def _anchors_by_messages(records: Iterable[Record]) -> list[ClockAnchor]:
-    """Messages that stand in one log with seconds since boot and in another with a date.
+    """Return anchors from messages that are in one log with seconds since boot and in another with a date.
 
-    Of two logs the middle one; none if they lie so far apart that they cannot be the same messages.
+    Two logs give the median; they give none if the differences vary so much that these cannot be the same messages.
     """
-    places: dict[tuple[object, ...], dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
+    logs_by_message: dict[tuple[object, ...], dict[str, list[Event]]] = defaultdict(lambda: defaultdict(list))
     for event in (r for r in records if isinstance(r, Event) and r.time is not None):
-        same = (event.kind, tuple(sorted(event.fields.items())), event.stack)
-        places[same][event.cite.member].append(event)
+        message = (event.kind, tuple(sorted(event.fields.items())), event.stack)
+        logs_by_message[message][event.cite.member].append(event)
     pairs_of_logs: dict[tuple[str, str, Clock], list[ClockAnchor]] = defaultdict(list)
-    for logs in places.values():
-        for one, other in combinations(logs.values(), 2):
-            for anchor in _pair_messages(one, other):
-                first_member = min(one[0].cite.member, other[0].cite.member)
+    for logs in logs_by_message.values():
+        for left, right in combinations(logs.values(), 2):
+            for anchor in _pair_messages(left, right):
+                first_member = min(left[0].cite.member, right[0].cite.member)
                 pairs_of_logs[first_member, anchor.cite.member, anchor.zero.clock].append(anchor)
     anchors = []
     for pairs in pairs_of_logs.values():
-        middle = median(anchor.zero.seconds for anchor in pairs)
-        spread = max(abs(anchor.zero.seconds - middle) for anchor in pairs)
+        center = median(anchor.zero.seconds for anchor in pairs)
+        spread = max(abs(anchor.zero.seconds - center) for anchor in pairs)
         if spread <= MAX_DISAGREEMENT_SECONDS:
-            zero = Moment(middle, pairs[0].zero.clock)
+            zero = Moment(center, pairs[0].zero.clock)
             anchors.append(replace(pairs[0], zero=zero, within=pairs[0].within + spread))
     return anchors
 
 
-def _pair_messages(one: Sequence[Event], other: Sequence[Event]) -> Iterator[ClockAnchor]:
-    """The same messages in two logs, in order; nothing if one log has more of them, for then nobody knows which."""
-    for first, second in zip(one, other, strict=True) if len(one) == len(other) else ():
+def _pair_messages(left: Sequence[Event], right: Sequence[Event]) -> Iterator[ClockAnchor]:
+    """Yield an anchor per message in both logs, in order; none if one log has more of them."""
+    for first, second in zip(left, right, strict=True) if len(left) == len(right) else ():
         boot, wall = (first, second) if first.time and first.time.clock is Clock.BOOT else (second, first)
         if not boot.time or not wall.time or boot.time.clock is not Clock.BOOT:
             continue
@@ -228,55 +224,56 @@ def _pair_messages(one: Sequence[Event], other: Sequence[Event]) -> Iterator[Clo
 
 
 def _distinct_anchors(anchors: Sequence[ClockAnchor]) -> list[ClockAnchor]:
-    """The first of those that say the same, read when the last of them was."""
+    """Return the first of equal anchors each, with the time of the last reading."""
     kept: list[ClockAnchor] = []
     for anchor in anchors:
-        same = (n for n, one in enumerate(kept) if anchor.zero.clock is one.zero.clock and anchors_agree(anchor, one))
+        same = (n for n, k in enumerate(kept) if anchor.zero.clock is k.zero.clock and anchors_agree(anchor, k))
         if (number := next(same, None)) is None:
             kept.append(anchor)
         else:
-            before, read = kept[number].read, anchor.read
-            last = max(before, read) if before and read and before.clock is read.clock else None
+            earlier, read = kept[number].read, anchor.read
+            last = max(earlier, read) if earlier and read and earlier.clock is read.clock else None
             kept[number] = replace(kept[number], read=last)
     return kept
 
 
-def anchors_agree(one: ClockAnchor, other: ClockAnchor) -> bool:
+def anchors_agree(left: ClockAnchor, right: ClockAnchor) -> bool:
     """Whether two anchors can both be right, as far as their clocks can be compared."""
-    apart = one.zero.seconds - other.zero.seconds
-    clocks = {one.zero.clock, other.zero.clock}
+    difference = left.zero.seconds - right.zero.seconds
+    clocks = {left.zero.clock, right.zero.clock}
     if Clock.DAY in clocks:
-        apart = (apart + DAY / 2) % DAY - DAY / 2
-    if len(clocks) > 1 and abs(apart) <= MAX_UTC_OFFSET + MAX_DISAGREEMENT_SECONDS:
-        apart -= round(apart / QUARTER) * QUARTER
-    return abs(apart) <= MAX_DISAGREEMENT_SECONDS + one.within + other.within
+        difference = (difference + DAY / 2) % DAY - DAY / 2
+    if len(clocks) > 1 and abs(difference) <= MAX_UTC_OFFSET + MAX_DISAGREEMENT_SECONDS:
+        difference -= round(difference / QUARTER) * QUARTER
+    return abs(difference) <= MAX_DISAGREEMENT_SECONDS + left.within + right.within
 
 
-def _are_successive_boots(one: ClockAnchor, other: ClockAnchor) -> bool:
+def _are_successive_boots(left: ClockAnchor, right: ClockAnchor) -> bool:
     """Whether they are two boots, one after the other: the first was last read before the second began."""
-    first, second = sorted((one, other), key=lambda anchor: anchor.zero.seconds)
+    first, second = sorted((left, right), key=lambda anchor: anchor.zero.seconds)
     if first.read is None or {first.zero.clock, second.zero.clock, first.read.clock} != {second.zero.clock}:
         return False
     return first.read.seconds - first.read.within <= second.zero.seconds + second.within
 
 
-def _contradiction(one: ClockAnchor, other: ClockAnchor) -> Problem:
-    apart = abs(one.zero.seconds - other.zero.seconds)
+def _contradiction(left: ClockAnchor, right: ClockAnchor) -> Problem:
+    seconds = abs(left.zero.seconds - right.zero.seconds)
+    member = path_name(right.cite.member)
     text = (
-        f"two times of the boot, {apart:.0f} s apart: {one.how} here, {other.how} in {path_name(other.cite.member)}; "
+        f"two times of the boot, {seconds:.0f} s apart: {left.how} here, {right.how} in {member}; "
         "times since boot are joined to the wall clock by neither, unless a third agrees"
     )
-    return Problem(one.cite, text, ProblemKind.DISAGREEMENT)
+    return Problem(left.cite, text, ProblemKind.DISAGREEMENT)
 
 
-def _against_recording(profile: Profile, good: Sequence[ClockAnchor]) -> Iterator[Problem]:
-    """What the recording's own clock data, or the time of its file, says against the boot of the host."""
-    own = recorded_anchor(profile)
-    for anchor in _without_drift(profile, good):
+def _recording_contradictions(profile: Profile, anchors: Sequence[ClockAnchor]) -> Iterator[Problem]:
+    """Yield contradictions of a recording's own clock data, or of its file's time, with the boot of the host."""
+    own, end = recorded_anchor(profile), profile.end
+    for anchor in _without_drift(profile, anchors):
         member = path_name(anchor.cite.member)
         if own is None and _ends_after_file_time(anchor, profile):
             text = f"its file was written before the time of its end in {member} ({anchor.how})"
-        elif own and profile.end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(profile.end))):
+        elif own and end and not anchors_agree(own, replace(anchor, within=anchor.uncertainty(end))):
             text = f"its clock data are of another boot than {member} ({anchor.how})"
         else:
             continue
@@ -284,7 +281,7 @@ def _against_recording(profile: Profile, good: Sequence[ClockAnchor]) -> Iterato
 
 
 def _ends_after_file_time(anchor: ClockAnchor, profile: Profile) -> bool:
-    """Whether the recording ended later than its file was written, in whatever zone that was."""
+    """Whether the recording ended after its file was written, whatever the zone of that time."""
     written, end = file_time(profile), profile.end
     if written is None or end is None or end.clock is not Clock.BOOT or anchor.zero.clock is Clock.DAY:
         return False
