@@ -277,7 +277,7 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
     with ExitStack() as undo:
         if repair and chosen.data.is_dir():
             undo.enter_context(lock_folder(chosen.data))
-        storage = undo.enter_context(closing(open_storage(chosen, anew=repair)))
+        storage = undo.enter_context(closing(open_storage(chosen, recreate=repair)))
         for flaw in check(storage, analysis, repair=repair, read=content):
             click.echo(visible(f"{flaw.words}; {flaw.repair}" if flaw.repair else flaw.words))
             all_flaws, left = all_flaws + 1, left + (not flaw.repair)
