@@ -344,7 +344,7 @@ def session() -> None:
 def list_sessions(place: Place) -> None:
     """List sessions, earliest first: ID, user, scopes, started, expires (separated by tabs)."""
     with place.open() as storage:
-        for one in storage.logins.lasting(storage.clock()):
+        for one in storage.logins.list_active(storage.clock()):
             row = (one.id, one.name, ",".join(sorted(one.scopes)), _day(one.begun), _day(one.expires))
             click.echo("\t".join(map(visible, row)))
 

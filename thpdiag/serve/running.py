@@ -20,7 +20,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
 
@@ -173,7 +173,8 @@ def run(settings: Settings, announce: Callable[[str], None]) -> None:
             clock=time.time,
             oidc=OidcClient(provider, time.time) if provider else None,
         )
-        loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
+        options = {**UVICORN_OPTIONS, "lifespan": "off", "log_level": "info"}
+        loop = _Uvicorn(uvicorn.Config(application(server), **options, timeout_graceful_shutdown=SHUTDOWN_SECONDS))
         undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
         undo.enter_context(Webhooks(storage, receivers, time.time))
@@ -212,10 +213,6 @@ def url_of_socket(listening: socket.socket) -> str:
     """Return the URL of a listening socket for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-
-
-def uvicorn_options() -> dict[str, Any]:
-    return {**UVICORN_OPTIONS, "lifespan": "off", "log_level": "info", "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
 
 
 class _Uvicorn(uvicorn.Server):

@@ -96,7 +96,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         if self.client is None:
             return False
         clients = [getattr(connection, "client", None) for connection in self.connections]
-        return sum(client is not None and client[0] == self.client[0] for client in clients) > self.max_connections
+        same = [client for client in clients if client is not None and client[0] == self.client[0]]
+        return len(same) > self.max_connections
 
     def _start_deadline(self) -> None:
         self._cancel_deadline()

@@ -11,7 +11,8 @@ from time import monotonic
 from typing import Final
 
 from prometheus_client import generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
@@ -65,35 +66,31 @@ class ServerMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         storage, room = self.server.storage, self.server.storage.room
         info = {"version": __version__, "rules_digest": self.server.analysis.rules_digest}
-        build = GaugeMetricFamily(
+        build = Gauge(
             "thpdiag_build_info", "The version that runs, and the rules it diagnoses with.", labels=list(info)
         )
         build.add_metric(list(info.values()), 1)
         yield build
-        yield gauge("thpdiag_workers", "Analyses that may run at once.", self.server.workers)
+        yield Gauge("thpdiag_workers", "Analyses that may run at once.", self.server.workers)
         jobs = {state: 0 for state in (QUEUED, RUNNING, DONE, FAILED)} | storage.jobs.counts()
         yield gauges("thpdiag_jobs", "Analyses by state.", "state", jobs)
         cases = {verdict: 0 for verdict in VERDICTS} | storage.cases.counts()
         yield gauges("thpdiag_cases", "Cases by the verdict of the host that leads.", "verdict", cases)
-        yield gauge(
+        yield Gauge(
             "thpdiag_bundles", "Contents that are known, those whose file was removed too.", storage.bundles.total()
         )
         with read_transaction(storage.engine) as connection:
             reserved, stored = room.used_bytes(connection)
-        yield gauge("thpdiag_bundle_bytes", "Bytes of the bundles that are kept.", stored)
-        yield gauge("thpdiag_upload_reserved_bytes", "Bytes that uploads under way have reserved.", reserved)
-        yield gauge("thpdiag_disk_free_bytes", "Bytes that are free on the disk of the data folder.", room.free())
+        yield Gauge("thpdiag_bundle_bytes", "Bytes of the bundles that are kept.", stored)
+        yield Gauge("thpdiag_upload_reserved_bytes", "Bytes that uploads under way have reserved.", reserved)
+        yield Gauge("thpdiag_disk_free_bytes", "Bytes that are free on the disk of the data folder.", room.free())
         if room.quota is not None:
-            yield gauge("thpdiag_quota_bytes", "Bytes that bundles and uploads may take.", room.quota)
+            yield Gauge("thpdiag_quota_bytes", "Bytes that bundles and uploads may take.", room.quota)
         yield from self.server.counts.registry.collect()
 
 
-def gauge(name: str, description: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, description, value)
-
-
 def gauges(name: str, description: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, description, labels=[label])
+    family = Gauge(name, description, labels=[label])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)
     return family

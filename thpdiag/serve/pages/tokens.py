@@ -54,11 +54,11 @@ REFUSAL_SENTENCES: Final = {
 
 
 def sign_in_page(request: Request, server: Server) -> Response:
-    who: Principal = request.state.principal
-    if who.auth_method in (AuthMethod.SESSION, AuthMethod.OIDC) and "to" in request.query_params:
+    principal: Principal = request.state.principal
+    if principal.auth_method in (AuthMethod.SESSION, AuthMethod.OIDC) and "to" in request.query_params:
         return RedirectResponse(_return_path(request), 303)
     answer = _sign_in_form(request, server)
-    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and who.auth_method is AuthMethod.NOBODY
+    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and principal.auth_method is AuthMethod.NOBODY
     if is_link and server.access.mode in (Mode.TOKENS, Mode.OIDC):
         answer.headers["Refresh"] = f"0;url={SIGN_IN_PATH}?to={quote(_return_path(request), safe='/')}"
     return answer

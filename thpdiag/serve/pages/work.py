@@ -235,17 +235,17 @@ def _mistake(case: Case, words: str, status: int = 400, title: str = "Nothing wa
 
 
 def add_note(request: Request, server: Server) -> Response:
-    case, who, text = find_case(request, server), request.state.principal, form_field(request, "text")
+    case, principal, text = find_case(request, server), request.state.principal, form_field(request, "text")
     if not text.strip() or len(text) > MAX_NOTE_CHARS:
         raise _mistake(case, f"A note has 1 to {MAX_NOTE_CHARS:,} characters.")
-    server.storage.work.add_note(case.thread, who.name, who.owner, text.strip())
+    server.storage.work.add_note(case.thread, principal.name, principal.owner, text.strip())
     server.record_action(request, Action.NOTE, case.id)
     return _redirect_to_case(case, "notes")
 
 
 def delete_note(request: Request, server: Server) -> Response:
-    case, who = find_case(request, server), request.state.principal
-    owner = None if who.may(Scope.ADMIN) else who.owner
+    case, principal = find_case(request, server), request.state.principal
+    owner = None if principal.may(Scope.ADMIN) else principal.owner
     if not server.storage.work.delete_note(case.thread, request.path_params["note"], owner):
         raise not_found("There is no such note, or it belongs to another user.")
     server.record_action(request, Action.DELETE_NOTE, case.id)
@@ -386,19 +386,12 @@ def analyse_all(request: Request, server: Server) -> Response:
     return RedirectResponse(f"{ANALYSES_PATH}?{urlencode({'queued': queued, 'gone': missing})}", 303)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    before: Case
-    after: Case
-
-
 def analysis_list(request: Request, server: Server) -> Response:
     """List cases whose verdict the current rules changed, with the number of cases made by older rules."""
     cases = server.storage.cases
     numbers = {name: parse_number(request.query_params.get(name, ""), 9) for name in ("queued", "gone")}
     counts = {name: number for name, number in numbers.items() if number is not None}
-    changed = [Change(*pair) for pair in cases.changed_cases(server.analysis, MAX_CHANGED)]
-    jobs = server.storage.jobs.counts()
+    changed, jobs = cases.changed_cases(server.analysis, MAX_CHANGED), server.storage.jobs.counts()
     return render_page(
         request, server, "analyses.html", title="Analyses by today's rules", changed=changed, counts=counts,
         outdated=len(cases.outdated_cases(server.analysis)), waiting=jobs.get("queued", 0) + jobs.get("running", 0),

@@ -315,23 +315,23 @@ class Cases:
         add = upsert(connection, case).values(values).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
         added = connection.execute(add.returning(case.c.number, case.c.id)).first()
         if added is None:
-            row = connection.execute(_select_same_analysis(sha256, analysis)).one()
-            return row.number, row.id
+            existing = connection.execute(_select_same_analysis(sha256, analysis)).one()
+            return existing.number, existing.id
         thread = added.number if thread is None else thread
         connection.execute(update(case).where(case.c.number == added.number).values(thread=thread))
         update_superseded(connection, thread)
         connection.execute(insert(document).values(case=added.number, packed=result.document))
         for receiver in self._receivers:
-            row = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
-            connection.execute(insert(delivery).values(row))
+            pending = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
+            connection.execute(insert(delivery).values(pending))
         for place, (cells, findings) in enumerate(result.hosts):
             columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
             undecided = None if columns["undecided"] is None else int(columns["undecided"])
             columns |= {"case": added.number, "place": place, "undecided": undecided}
             connection.execute(insert(host).values(columns))
             rows = [
-                {"case": added.number, "host": place, "place": row, **dict(zip(FINDING_FIELDS, found, strict=True))}
-                for row, found in enumerate(findings)
+                {"case": added.number, "host": place, "place": i, **dict(zip(FINDING_FIELDS, found, strict=True))}
+                for i, found in enumerate(findings)
             ]
             if rows:
                 connection.execute(insert(finding), rows)
