@@ -11,7 +11,7 @@ import asyncio
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -226,11 +226,10 @@ class Intake:
     @asynccontextmanager
     async def discard_on_failure(self, key: str) -> AsyncIterator[None]:
         """Remove an upload that cannot be resumed if the block fails."""
-        try:
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(run_in_upload_thread, self.uploads.abandon, key)
             yield
-        except BaseException:
-            await run_in_upload_thread(self.uploads.abandon, key)
-            raise
+            undo.pop_all()
 
 
 def handle_upload_errors(handler: Handler, refuse: Refuse) -> Handler:
