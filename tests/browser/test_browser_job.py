@@ -70,7 +70,7 @@ def test_a_job_is_followed(local: tuple[Whole, str], new_context: NewContext) ->
     expect(page.locator("#stage")).to_have_text("next in the queue")
     whole.storage.jobs.fail(claim, "no")
     claim = whole.claimed()
-    whole.storage.jobs.beat(claim, "reading file 12")
+    whole.storage.jobs.heartbeat(claim, "reading file 12")
     expect(page.locator("h1")).to_have_text("Being analyzed")
     expect(page.locator("#stage")).to_have_text("reading file 12")
     whole.done(claim, json.loads(BEFORE.read_bytes()))

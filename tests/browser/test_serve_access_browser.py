@@ -73,7 +73,7 @@ class Web:
             return HTMLResponse(REPORT, headers=report_headers(policy_for("", SCRIPT)))
         if request.url.path == "/upload.html":
             return Response(REPORT, headers=download_headers("upload.html"))
-        return PlainTextResponse(f"kept for {who.way}")
+        return PlainTextResponse(f"kept for {who.auth_method}")
 
     async def stranger(self, scope: Connection, receive: Receive, send: Send) -> None:
         page = STRANGE.format(to=self.ours, csrf=self.csrf)

@@ -45,7 +45,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             whole.uploaded(f"{number}".encode(), f"{HOSTILE}.tar")
             told = document(number)
             whole.done(whole.claimed(), {**told, "host": {**told["host"], "name": host, "kernel": HOSTILE}})
-        assert FleetCache(whole.storage, whole.hands).look(120).made
+        assert FleetCache(whole.storage, whole.hands).view(120).made
         secret = whole.secret("admin", label="alice")
         whole.secret("read", label=HOSTILE.replace("\u202e", ""))
         with whole.listening(at):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from serve_requests import CASE, ORIGIN, TOKENS, House, bearer, finish, prefix, request
-from thpdiag.serve.access.principals import Access, Mode, Principal, Scope, Way, parse_networks
+from thpdiag.serve.access.principals import Access, AuthMethod, Mode, Principal, Scope, parse_networks
 
 PAGE = (("origin", ORIGIN), ("sec-fetch-site", "same-origin"))
 BUNDLE = "/api/v1/bundles/b.tar.xz"
@@ -18,7 +18,9 @@ def test_a_right_token_gets_through() -> None:
     answer = house.ask("GET", CASE, bearer(house.token("read")))
 
     assert (answer.status, answer.body) == (200, b"served")
-    assert [(who.way, who.name, who.scopes) for _, _, who, _ in house.through] == [(Way.TOKEN, "ci", {Scope.READ})]
+    assert [(who.auth_method, who.name, who.scopes) for _, _, who, _ in house.through] == [
+        (AuthMethod.TOKEN, "ci", {Scope.READ})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -123,13 +125,13 @@ def test_a_route_that_nobody_named_is_closed() -> None:
 
 def test_an_upload_of_somebody_else_does_not_exist_for_others() -> None:
     """An upload is its owner's: the token, or the session begun with it, and admin's."""
-    mine = Principal("ci", Way.TOKEN, frozenset({Scope.UPLOAD}), "aa")
-    session = Principal("ci", Way.SESSION, frozenset({Scope.UPLOAD}), "aa", "nonce")
-    other = Principal("ci", Way.TOKEN, frozenset({Scope.UPLOAD, Scope.READ}), "bb")
-    user = Principal("aa", Way.PROXY, frozenset({Scope.UPLOAD}), binding="aa")
-    admin = Principal("boss", Way.TOKEN, frozenset({Scope.ADMIN}), "cc")
+    mine = Principal("ci", AuthMethod.TOKEN, frozenset({Scope.UPLOAD}), "aa")
+    session = Principal("ci", AuthMethod.SESSION, frozenset({Scope.UPLOAD}), "aa", "nonce")
+    other = Principal("ci", AuthMethod.TOKEN, frozenset({Scope.UPLOAD, Scope.READ}), "bb")
+    user = Principal("aa", AuthMethod.PROXY, frozenset({Scope.UPLOAD}), binding="aa")
+    admin = Principal("boss", AuthMethod.TOKEN, frozenset({Scope.ADMIN}), "cc")
 
-    assert [who.may_touch(mine.owner) for who in (mine, session, other, user, admin)] == [
+    assert [who.may_manage(mine.owner) for who in (mine, session, other, user, admin)] == [
         True, True, False, False, True,
     ]  # fmt: skip
 

@@ -21,7 +21,7 @@ from thpdiag.serve.access.credentials import (
     mint_token,
     note_use,
 )
-from thpdiag.serve.access.principals import LOCAL, Principal, Scope, Way, known_scopes, parse_scopes
+from thpdiag.serve.access.principals import LOCAL, AuthMethod, Principal, Scope, known_scopes, parse_scopes
 from thpdiag.serve.storage.access import TokenRow
 
 READ = frozenset((Scope.READ,))
@@ -133,7 +133,7 @@ def test_a_cookie_is_for_this_host_and_for_no_script() -> None:
 
 def test_a_csrf_token_is_for_one_session_and_a_time() -> None:
     """Not for another session, another way, another key, yesterday; and what was signed for a session is none."""
-    who = Principal("ci", Way.SESSION, READ, "aa", "nonce")
+    who = Principal("ci", AuthMethod.SESSION, READ, "aa", "nonce")
     token = credentials.issue_csrf_token(KEY, who, NOW)
 
     assert credentials.is_csrf_token_of(KEY, who, token, NOW + credentials.CSRF_SECONDS - 1)
@@ -141,7 +141,7 @@ def test_a_csrf_token_is_for_one_session_and_a_time() -> None:
     assert not credentials.is_csrf_token_of(KEY, who, token, NOW - 1)
     assert not credentials.is_csrf_token_of(bytes(32), who, token, NOW)
     assert not credentials.is_csrf_token_of(KEY, replace(who, binding="other"), token, NOW)
-    assert not credentials.is_csrf_token_of(KEY, replace(who, way=Way.PROXY), token, NOW)
+    assert not credentials.is_csrf_token_of(KEY, replace(who, auth_method=AuthMethod.PROXY), token, NOW)
     assert not credentials.is_csrf_token_of(KEY, who, "", NOW)
     assert not credentials.is_csrf_token_of(KEY, who, credentials.begin_session(KEY, "aa", NOW), NOW)
     assert credentials.issue_csrf_token(KEY, who, NOW) != token
@@ -163,7 +163,7 @@ def test_attempts_come_back_with_time() -> None:
 
 def test_attempts_of_many_sources_need_little_memory() -> None:
     """The longest unseen is forgotten."""
-    attempts = Attempts(lambda: 0.0, most_sources=3)
+    attempts = Attempts(lambda: 0.0, max_sources=3)
     for source in "abcd":
         for _ in range(int(ATTEMPT_BURST)):
             attempts.count_failure(source)

@@ -9,7 +9,7 @@ from thpdiag.serve.access import credentials
 from thpdiag.serve.access.credentials import sign_in
 from thpdiag.serve.access.gate import protect
 from thpdiag.serve.access.http import RefusedError
-from thpdiag.serve.access.principals import Access, Mode, Principal, Way, parse_networks
+from thpdiag.serve.access.principals import Access, AuthMethod, Mode, Principal, parse_networks
 
 PROXY = replace(TOKENS, mode=Mode.PROXY, proxies=parse_networks(["10.0.0.5"]), admins=frozenset({"root@example.org"}))
 USER = ("x-forwarded-user", "ann@example.org")
@@ -115,13 +115,13 @@ def test_the_header_of_a_proxy_counts_from_its_address_only() -> None:
     assert house.ask("GET", CASE, USER, peer="").status == 403
     assert house.ask("GET", CASE, ("x-forwarded-user", " "), peer="10.0.0.5").status == 401
     assert house.ask("GET", CASE, peer="10.0.0.5").status == 401
-    assert [(who.name, who.way) for _, _, who, _ in house.through] == [("ann@example.org", Way.PROXY)]
+    assert [(who.name, who.auth_method) for _, _, who, _ in house.through] == [("ann@example.org", AuthMethod.PROXY)]
 
 
 def test_users_of_a_proxy_do_what_they_may_and_from_our_pages() -> None:
     """They read and upload, those that are named do everything, and a change needs the token of a page of theirs."""
     house = House(PROXY)
-    ann = Principal(USER[1], Way.PROXY, frozenset(), binding=USER[1])
+    ann = Principal(USER[1], AuthMethod.PROXY, frozenset(), binding=USER[1])
     root = replace(ann, name="root@example.org", binding="root@example.org")
     hers, roots = (("x-csrf-token", credentials.issue_csrf_token(KEY, who, house.now)) for who in (ann, root))
 

@@ -21,7 +21,7 @@ Connect = Callable[[], socket.socket]
 class Hasty(LimitedHttpProtocol):
     """Waits hardly at all."""
 
-    most_seconds = 0.05
+    max_head_seconds = 0.05
 
 
 @pytest.fixture(params=[LimitedHttpProtocol])
@@ -37,7 +37,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[tuple[House, Connect]]:
 class Few(LimitedHttpProtocol):
     """Room for two connections of an address."""
 
-    most_connections = 2
+    max_connections = 2
 
 
 hasty = pytest.mark.parametrize("house", [Hasty], indirect=True)

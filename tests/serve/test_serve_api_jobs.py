@@ -73,13 +73,13 @@ def test_a_job_tells_how_far_it_is(whole: Whole) -> None:
 
     assert [whole.ask("GET", f"{JOBS}/{key}", read).told["ahead"] for key in (first, second, third)] == [0, 1, 2]
     claim = whole.claimed()
-    whole.storage.jobs.beat(claim, "reading perf.data")
+    whole.storage.jobs.heartbeat(claim, "reading perf.data")
     job = whole.ask("GET", f"{JOBS}/{first}", read).told
     assert (job["state"], job["stage"], job["started"]) == ("running", "reading perf.data", "2027-01-15T08:00:00.000Z")
     whole.storage.jobs.fail(claim, "it is no bundle")
     job = whole.ask("GET", f"{JOBS}/{first}", read).told
     assert (job["state"], job["reason"], job["case"]) == ("failed", "it is no bundle", None)
-    assert whole.storage.jobs.several([first, third, "nobody", "0" * 32]) == {
+    assert whole.storage.jobs.find_many([first, third, "nobody", "0" * 32]) == {
         key: (whole.storage.jobs.find(key), whole.storage.jobs.count_ahead(key) if key == third else 0)
         for key in (first, third)
     }  # fmt: skip
@@ -117,9 +117,9 @@ def test_changes_are_told_as_they_happen(local: Whole) -> None:
                 local.storage.jobs.fail(local.claimed(), "no bundle")
             elif seen[-1] == ("queued", "", 0):
                 claim = local.claimed()
-                local.storage.jobs.beat(claim, "reading")
+                local.storage.jobs.heartbeat(claim, "reading")
             elif seen[-1] == ("running", "reading", 0):
-                local.storage.jobs.beat(claim, "rules")
+                local.storage.jobs.heartbeat(claim, "rules")
             elif seen[-1] == ("running", "rules", 0):
                 local.done(claim, BEGAN)
 
@@ -147,7 +147,7 @@ def test_a_job_that_is_deleted_ends_its_events(local: Whole) -> None:
 def test_many_watch_and_the_database_is_asked_once(local: Whole) -> None:
     """A hundred who watch one job cost one question per look; each hears of its end, and then nobody looks."""
     job = local.uploaded(BEFORE.read_bytes(), "b.json").job
-    watching, asked = JobWatcher(local.storage.jobs, step=0.01), []
+    watching, asked = JobWatcher(local.storage.jobs, poll_seconds=0.01), []
     several = watching._read
     watching._read = lambda keys: asked.append(list(keys)) or several(keys)  # type: ignore[method-assign,func-returns-value]
 

@@ -123,7 +123,7 @@ def test_a_job_that_was_taken_away(tmp_path: Path) -> None:
         with closing(Storage.open(tmp_path / "data", bounds=StorageLimits(spare=0))) as storage:
             for _ in range(3):
                 server.reached(job, READING)
-                storage.jobs.take_up()
+                storage.jobs.requeue_lost()
         assert "the analysis was begun 3 times" in server.ended(job)["reason"]
         assert server.ended(next_one)["state"] == "done"
 

@@ -127,7 +127,7 @@ def test_a_set_whose_file_is_gone_says_so(opened: Opened) -> None:
     storage = opened()
     job, _ = together(storage, 1, 2)
     storage.content.remove(digest(2))
-    storage.take_up(ANALYSIS)
+    storage.resume(ANALYSIS)
 
     found = storage.jobs.find(job)
     assert found is not None
@@ -138,8 +138,8 @@ def test_a_held_upload_waits_for_others(storage: Storage, hands: Hands) -> None:
     """It is no bundle, outlives a restart as what it is, and goes if nobody says what it is judged with."""
     key = storage.uploads.begin("a.txt", 4, "ci", held=True)
     storage.uploads.append(key, 0, b"abcd")
-    storage.uploads.hold(key)
-    storage.take_up(ANALYSIS)
+    storage.uploads.arrive(key, held=True)
+    storage.resume(ANALYSIS)
     found = storage.uploads.find(key)
 
     assert found is not None

@@ -34,7 +34,7 @@ from thpdiag.serve.fleet_files import (
     NamedHost,
     case_state,
     fleet_cases,
-    is_complete,
+    has_all_cases,
     latest_hosts,
     make_fleet,
     read_hosts,
@@ -133,9 +133,9 @@ def test_a_state_changes_with_every_case(storage: Storage) -> None:
     seen.append(case_state(storage.engine))
 
     assert len(set(seen)) == 4
-    assert [is_complete(storage.engine, then) for then in seen] == [True, True, False, True]
+    assert [has_all_cases(storage.engine, then) for then in seen] == [True, True, False, True]
     storage.removal.delete_case(first)
-    assert is_complete(storage.engine, seen[1]) is False
+    assert has_all_cases(storage.engine, seen[1]) is False
 
 
 def test_what_is_made_has_every_host_and_nothing_of_a_stranger(storage: Storage, data: Path) -> None:
@@ -178,27 +178,27 @@ def test_what_is_sorted_in_the_child_needs_no_other_folder(storage: Storage, dat
 def test_it_is_made_once_and_again_with_another_case(storage: Storage, hands: Hands) -> None:
     """In a child; what was made before is shown in the meantime, and goes with any of its cases."""
     kept = FleetCache(storage, hands)
-    assert kept.look(LONG).made is None
+    assert kept.view(LONG).made is None
     first = cased(storage, 1, named(1, "a"))
-    made = kept.look(LONG).made
+    made = kept.view(LONG).made
     assert made
     stamp = (made.folder / PAGE_FILE).stat().st_mtime_ns
     assert (made.hosts, made.current) == (1, True)
-    assert kept.look(LONG).made == made
+    assert kept.view(LONG).made == made
     assert (made.folder / PAGE_FILE).stat().st_mtime_ns == stamp
 
     cased(storage, 2, named(2, "b"))
-    before = kept.look(0).made
+    before = kept.view(0).made
     assert before
     assert (before.folder, before.current) == (made.folder, False)
     kept.wait()
-    after = kept.look(0).made
+    after = kept.view(0).made
     assert after
     assert (after.hosts, after.current, made.folder.exists()) == (2, True, False)
 
     storage.removal.delete_case(first)
     assert list(storage.folder.glob("fleet/*/page.html")) == []
-    assert kept.look(0).made is None
+    assert kept.view(0).made is None
     kept.wait()
 
 
@@ -207,11 +207,11 @@ def test_what_cannot_be_made_is_said_and_tried_again_later(storage: Storage, han
     cased(storage, 1, named(1, "a"))
     (storage.folder / "fleet").write_text("in the way")
     kept = FleetCache(storage, hands)
-    assert kept.look(LONG).mistake == 'the fleet could not be built: the data folder answers "File exists"'
+    assert kept.view(LONG).mistake == 'the fleet could not be built: the data folder answers "File exists"'
     (storage.folder / "fleet").unlink()
-    assert kept.look(LONG).mistake != ""
+    assert kept.view(LONG).mistake != ""
     hands.now += 61
-    look = kept.look(LONG)
+    look = kept.view(LONG)
 
     assert look.mistake == ""
     assert look.made
@@ -226,11 +226,11 @@ def test_attempts_that_fail_become_rare_and_are_logged(
     kept, waits = FleetCache(storage, hands), []
     with caplog.at_level(logging.INFO, "thpdiag.serve.fleet"):
         for number in range(2, 10):
-            until = kept.look(LONG).until
+            until = kept.view(LONG).until
             assert until
             cased(storage, number, named(number, f"h{number}"))
             hands.now = until - 1
-            assert kept.look(LONG).until == until
+            assert kept.view(LONG).until == until
             waits.append(until)
             hands.now = until
 
@@ -275,7 +275,7 @@ def test_the_pages_of_a_fleet(asked: Whole) -> None:
         asked.uploaded(f"{number}".encode(), f"{number}.tar")
         keys.append(asked.done(asked.claimed(), named(number, f"web{number}")))
     kept = FleetCache(asked.storage, asked.hands)
-    assert kept.look(LONG).made
+    assert kept.view(LONG).made
     page = asked.ask("GET", "/fleet").body.decode()
     some = asked.ask("GET", "/fleet?q=WEB1&result=high").body.decode()
     none = asked.ask("GET", "/fleet?result=nothing_found").body.decode()
@@ -308,7 +308,7 @@ def test_a_mistake_of_ours_is_told_in_place_of_waiting(storage: Storage, monkeyp
     monkeypatch.setattr("thpdiag.serve.fleet.write_spool", lambda *_: {}["secret"])
     cased(storage, 1, named(1, "web"))
 
-    look = FleetCache(storage, storage.clock).look(LONG)
+    look = FleetCache(storage, storage.clock).view(LONG)
 
     assert (look.made, look.waits) == (None, False)
     assert look.mistake.endswith("see the server log")

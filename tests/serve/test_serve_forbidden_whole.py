@@ -18,13 +18,13 @@ import pytest
 from serve_application import AFTER, BEFORE, PROXY, STORM, Header, Whole, rules, served
 from serve_process import LONG, Running
 from thpdiag.sandbox.supervise import parent_of, running_processes
-from thpdiag.serve.access.gate import Rule
+from thpdiag.serve.access.gate import RouteRule
 from thpdiag.serve.access.principals import LOCAL, Mode
 from thpdiag.serve.pages import lines
 from thpdiag.serve.pages.cases import DOWNLOADS
 from thpdiag.serve.pages.render import static_address
 from thpdiag.serve.routes import ROUTES
-from thpdiag.serve.running import with_password
+from thpdiag.serve.running import add_database_password
 from thpdiag.serve.settings import Settings
 from thpdiag.serve.storage import database
 from thpdiag.serve.storage.access import LoginRow
@@ -43,7 +43,7 @@ SAID = (  # what tells nobody anything: of which word is asked
 ).encode()
 
 
-def named(rule: Rule) -> str:
+def named(rule: RouteRule) -> str:
     return f"{rule.method} {rule.path}"
 
 
@@ -53,7 +53,7 @@ def whole(tmp_path: Path) -> Iterator[Whole]:
         yield made
 
 
-def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
+def target(whole: Whole, rule: RouteRule, owner: str = LOCAL.owner) -> str:
     """An address that the rule is for, of things that are there; fleets are of no cases, which costs no time."""
     if rule.path.startswith("/fleet"):
         return rule.path
@@ -75,7 +75,7 @@ def target(whole: Whole, rule: Rule, owner: str = LOCAL.owner) -> str:
         address = address.replace("{note}", whole.storage.work.add_note(thread, "ci", owner, "a note"))
     if "{key}" in address:
         whole.storage.links.add(thread, "read", 60.0, "ci")
-        address = address.replace("{key}", whole.storage.links.of_thread(thread)[0].key)
+        address = address.replace("{key}", whole.storage.links.list_active(thread)[0].key)
     address = address.replace("{place}", "0")
     if "{prefix}" in address:
         address = address.replace("{prefix}", whole.secret("read").split("_")[1])
@@ -91,12 +91,12 @@ def session(whole: Whole) -> str:
     return key
 
 
-def nowhere(rule: Rule) -> str:
+def nowhere(rule: RouteRule) -> str:
     """An address that the rule is for, of what is not there: it is refused before anybody looks."""
     return re.sub(r"\{\w+\}", "0" * 32, rule.path)
 
 
-def asked(whole: Whole, rule: Rule, address: str, *headers: Header, peer: str = "127.0.0.1") -> int:
+def asked(whole: Whole, rule: RouteRule, address: str, *headers: Header, peer: str = "127.0.0.1") -> int:
     """The status of an answer to a request that is in order but for who sends it."""
     form = () if not rule.path.startswith("/files") else TUS
     length = (("upload-length", "5"),) if rule.path == "/files" else ()
@@ -117,7 +117,7 @@ def test_each_route_is_for_whom_the_table_says(whole: Whole) -> None:
             check_status(whole, rule, names, status, f"{named(rule)} by {who}")
 
 
-def check_status(whole: Whole, rule: Rule, names: tuple[str, ...], status: int, about: str) -> None:
+def check_status(whole: Whole, rule: RouteRule, names: tuple[str, ...], status: int, about: str) -> None:
     if not rule.scopes:
         assert status not in (401, 403, 404), about
     elif not names:
@@ -326,11 +326,14 @@ def test_the_password_still_opens_the_database() -> None:
     given = Settings(data=Path("d"), database="postgresql://anna:other@db/thpdiag")
     environment = {"PGPASSWORD": "p/w@1", "HOME": "/"}
 
-    told = with_password(settings, environment).database
+    told = add_database_password(settings, environment).database
     assert database.parse_database_url(told or "").password == "p/w@1"
     assert environment == {"HOME": "/"}
-    assert database.parse_database_url(with_password(given, {"PGPASSWORD": "p"}).database or "").password == "other"
-    assert with_password(settings, {}) == settings
+    assert (
+        database.parse_database_url(add_database_password(given, {"PGPASSWORD": "p"}).database or "").password
+        == "other"
+    )
+    assert add_database_password(settings, {}) == settings
 
 
 def test_deleted_is_gone_from_the_whole_server(tmp_path: Path) -> None:

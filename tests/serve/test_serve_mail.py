@@ -29,7 +29,7 @@ from thpdiag.serve.mail import MailError, MailServer, check_mail, send
 from thpdiag.serve.pages.render import case_sentence
 from thpdiag.serve.settings import load_settings, open_receivers
 from thpdiag.serve.storage.storage import Storage
-from thpdiag.serve.webhooks import FIRST_WAIT_SECONDS, Receivers, Webhooks, receiver_key
+from thpdiag.serve.webhooks import MIN_RETRY_SECONDS, Receivers, Webhooks, receiver_key
 
 ANNA = "mailto:anna@example.org"
 ORIGIN = "https://thpdiag.example.org"
@@ -172,9 +172,9 @@ def test_it_is_mailed_again_after_a_failure(
         cased(storage, 1)
         assert webhooks(storage, hands, post.server()).deliver_due() == 0
         assert webhooks(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
-        hands.now += FIRST_WAIT_SECONDS
+        hands.now += MIN_RETRY_SECONDS
         assert webhooks(storage, hands, post.server(user="us", password="wr0ng")).deliver_due() == 0
-        hands.now += 2 * FIRST_WAIT_SECONDS
+        hands.now += 2 * MIN_RETRY_SECONDS
         assert webhooks(storage, hands, post.server()).deliver_due() == 1
     first, second = (message_from_bytes(body)["Message-ID"] for _, body in post.came)
     assert first == second

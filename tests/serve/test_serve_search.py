@@ -82,7 +82,7 @@ def test_cases_of_an_earlier_version_are_found_after_a_start(opened: Opened) -> 
     with write_transaction(storage.engine) as connection:
         connection.execute(word.delete())
     assert found(storage, "alpha") == []
-    storage.take_up(ANALYSIS)
+    storage.resume(ANALYSIS)
     assert found(storage, "alpha") == [key]
 
 

@@ -51,7 +51,7 @@ def working(whole: Whole, *, fails: str = "", status: str = "") -> Iterator[None
             claim = whole.storage.jobs.claim()
             if claim is None:
                 continue
-            whole.storage.jobs.beat(claim, "reading")
+            whole.storage.jobs.heartbeat(claim, "reading")
             content = whole.storage.content.path(claim.job.sha256).read_bytes()
             if fails:
                 whole.storage.jobs.fail(claim, fails, status)

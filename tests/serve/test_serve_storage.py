@@ -127,11 +127,11 @@ def test_a_folder_that_cannot_be_made_is_told_as_such(tmp_path: Path) -> None:
 def test_there_is_one_server(opened: Opened) -> None:
     """Commands run beside it; a second server is refused until the first has ended."""
     first, second = opened(), opened()
-    with first.own_folder(ANALYSIS):
-        with pytest.raises(StoreBusyError, match="another server runs on this folder"), second.own_folder(ANALYSIS):
+    with first.claim_folder(ANALYSIS):
+        with pytest.raises(StoreBusyError, match="another server runs on this folder"), second.claim_folder(ANALYSIS):
             pass
         second.uploads.begin("a", 1, "ci")
-    with second.own_folder(ANALYSIS):
+    with second.claim_folder(ANALYSIS):
         pass
 
 
@@ -142,7 +142,7 @@ def test_a_server_takes_up_what_the_last_one_left(opened: Opened) -> None:
     storage.jobs.claim()
     storage.uploads.arrive(sent(storage, 2))
 
-    with opened().own_folder(ANALYSIS):
+    with opened().claim_folder(ANALYSIS):
         assert storage.jobs.counts() == {"queued": 2}
 
 
@@ -152,7 +152,7 @@ def test_a_bundle_without_its_file_says_so(storage: Storage, hands: Hands) -> No
     storage.content.remove(digest(1))
     storage.content.remove(digest(2))
 
-    with storage.own_folder(ANALYSIS):
+    with storage.claim_folder(ANALYSIS):
         pass
 
     job = storage.jobs.find(made.job)

@@ -150,7 +150,7 @@ def test_two_jobs_of_one_analysis_come_to_one_case(storage: Storage) -> None:
     claim = storage.jobs.claim()
     assert claim is not None
     accepted(storage, 1, ANALYSIS)
-    storage.jobs.give_back(claim)
+    storage.jobs.requeue(claim)
     first = storage.jobs.claim()
     assert first is not None
     key = done(storage, first, document(1))

@@ -54,7 +54,7 @@ def test_a_done_job_has_its_case(storage: Storage, hands: Hands) -> None:
     """Job and case are stored together, and the claim has done its work."""
     made = accepted(storage, 1)
     claim = claimed(storage)
-    assert storage.jobs.beat(claim, "reading")
+    assert storage.jobs.heartbeat(claim, "reading")
     running = storage.jobs.find(made.job)
     assert running is not None
     assert running.stage == "reading"
@@ -65,7 +65,7 @@ def test_a_done_job_has_its_case(storage: Storage, hands: Hands) -> None:
     job = storage.jobs.find(made.job)
     assert job is not None
     assert (job.state, job.case, job.ended, job.stage) == ("done", key, hands.now, "")
-    assert not storage.jobs.beat(claim, "again")
+    assert not storage.jobs.heartbeat(claim, "again")
     assert storage.cases.complete(claim, result(digest(1), document(2)), ANALYSIS) is None
     assert storage.cases.document(key) == document(1)
 
@@ -91,13 +91,13 @@ def test_a_restart_takes_up_what_was_running(opened: Opened) -> None:
     lost = claimed(storage)
 
     restarted = opened()
-    assert restarted.jobs.take_up() == 1
+    assert restarted.jobs.requeue_lost() == 1
     again = claimed(restarted)
 
     assert (again.job.id, again.job.attempts) == (lost.job.id, 2)
-    assert not storage.jobs.beat(lost, "still here")
+    assert not storage.jobs.heartbeat(lost, "still here")
     assert not storage.jobs.fail(lost, "late")
-    assert not storage.jobs.give_back(lost)
+    assert not storage.jobs.requeue(lost)
     assert storage.cases.complete(lost, result(digest(1), document(5)), ANALYSIS) is None
     key = done(restarted, again, document(1))
     assert restarted.cases.document(key) == document(1)
@@ -115,7 +115,7 @@ def test_a_worker_that_is_silent_is_lost_whatever_the_clock_does(
     claimed(storage)
     hands.now += jump
     steady.now += silence
-    assert storage.jobs.take_up(120.0) == taken
+    assert storage.jobs.requeue_lost(120.0) == taken
 
 
 def test_a_worker_of_another_process_has_its_time_too(opened: Opened, hands: Hands) -> None:
@@ -124,9 +124,9 @@ def test_a_worker_of_another_process_has_its_time_too(opened: Opened, hands: Han
     claimed(opened())
     storage = opened()
     hands.now += 500.0
-    assert storage.jobs.take_up(120.0) == 0
+    assert storage.jobs.requeue_lost(120.0) == 0
     hands.now += 121.0
-    assert storage.jobs.take_up(120.0) == 1
+    assert storage.jobs.requeue_lost(120.0) == 1
 
 
 def test_a_job_that_ends_every_server_is_given_up(storage: Storage) -> None:
@@ -134,7 +134,7 @@ def test_a_job_that_ends_every_server_is_given_up(storage: Storage) -> None:
     bad = accepted(storage, 1)
     for _ in range(MAX_ATTEMPTS):
         assert claimed(storage).job.id == bad.job
-        storage.jobs.take_up()
+        storage.jobs.requeue_lost()
     good = accepted(storage, 2)
 
     assert claimed(storage).job.id == good.job
@@ -150,7 +150,7 @@ def test_a_clean_stop_is_no_attempt(storage: Storage) -> None:
     for _ in range(MAX_ATTEMPTS + 1):
         claim = claimed(storage)
         assert (claim.job.id, claim.job.attempts) == (first.job, 1)
-        assert storage.jobs.give_back(claim)
+        assert storage.jobs.requeue(claim)
 
 
 def test_only_a_silent_worker_loses_its_job(storage: Storage, hands: Hands) -> None:
@@ -159,12 +159,12 @@ def test_only_a_silent_worker_loses_its_job(storage: Storage, hands: Hands) -> N
     accepted(storage, 2)
     silent, alive = claimed(storage), claimed(storage)
     hands.now += 60
-    assert storage.jobs.beat(alive, "matching")
+    assert storage.jobs.heartbeat(alive, "matching")
 
-    assert storage.jobs.take_up(30) == 1
+    assert storage.jobs.requeue_lost(30) == 1
 
-    assert not storage.jobs.beat(silent, "late")
-    assert storage.jobs.beat(alive, "matching")
+    assert not storage.jobs.heartbeat(silent, "late")
+    assert storage.jobs.heartbeat(alive, "matching")
     assert claimed(storage).job.id == silent.job.id
 
 
@@ -179,7 +179,7 @@ def test_a_job_is_of_everybody_whose_upload_came_to_it(storage: Storage) -> None
 
     assert mine.job == yours.job != other.job
     told = {(job, owner): found.name for job in (mine.job, other.job, "0" * 32) for owner in ("anna", "bert", "carl")
-            if (found := storage.jobs.sent_by(job, owner))}  # fmt: skip
+            if (found := storage.jobs.find_for_owner(job, owner))}  # fmt: skip
     assert told == {(mine.job, "anna"): "anna.tar", (mine.job, "bert"): "bert.tar", (other.job, "carl"): "carl.tar"}
 
 

@@ -113,7 +113,7 @@ def test_a_strange_id_is_nobodys(storage: Storage) -> None:
     for key in STRANGE:
         assert storage.uploads.find(key) is None
         assert not storage.uploads.abandon(key)
-        assert storage.acceptance_of(key) is None
+        assert storage.find_accepted(key) is None
         assert storage.jobs.find(key) is None
         assert storage.cases.find(key) is None
         assert storage.cases.document(key) is None
@@ -147,7 +147,7 @@ def test_a_time_of_day_that_jumps_ends_no_upload(tmp_path: Path) -> None:
         day.now += 3 * DAY
         assert storage.uploads.append(slow, 0, b"x") == 1
         storage.uploads.append(whole, 0, b"xy")
-        storage.uploads.hold(whole)
+        storage.uploads.arrive(whole, held=True)
         day.now -= 30 * DAY
         assert [one.id for one in storage.uploads.list_unfinished()] == sorted([slow, idle, whole])
         day.now += 60 * DAY
@@ -294,9 +294,9 @@ def test_what_arrived_is_taken_up(opened: Opened) -> None:
     storage.content.put(storage.uploads.file(after), digest(2))
 
     second = opened()
-    second.take_up(ANALYSIS)
+    second.resume(ANALYSIS)
 
-    assert {made.sha256 for key in (before, after) if (made := second.acceptance_of(key))} == {digest(1), digest(2)}
+    assert {made.sha256 for key in (before, after) if (made := second.find_accepted(key))} == {digest(1), digest(2)}
     assert second.jobs.counts() == {"queued": 2}
     assert [second.content.path(digest(n)).read_bytes() for n in (1, 2)] == [content(1), content(2)]
 

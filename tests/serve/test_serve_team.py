@@ -164,7 +164,7 @@ def test_a_link_shows_the_report_until_its_end(whole: Whole) -> None:
     whole.hands.now += 2 * DAY
     assert whole.ask("GET", f"/s/{plain}").status == 404
     whole.storage.links.prune()
-    assert whole.storage.links.of_thread(1) == []
+    assert whole.storage.links.list_active(1) == []
 
 
 @pytest.mark.parametrize("days", ["", "0", "366", "-1", "x", "1e1", "١"])
@@ -287,7 +287,7 @@ def test_another_analysis_is_a_version_of_the_case(storage: Storage) -> None:
     claim = storage.jobs.claim()
     assert claim is not None
     new = done(storage, claim, document(2), OTHER)
-    pairs = storage.cases.changed_by(OTHER, 10)
+    pairs = storage.cases.changed_cases(OTHER, 10)
     assert [(a.id, b.id) for a, b in pairs] in ([(key, new)], [])
     assert storage.cases.outdated_cases(OTHER) == []
     storage.content.remove(claim.job.sha256)

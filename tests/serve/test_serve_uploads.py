@@ -17,7 +17,7 @@ from serve_requests import request
 from thpdiag.errors import StoreError, StoreFullError
 from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import Uploads
-from thpdiag.serve.uploads.intake import BLOCK_BYTES, Pace, PacedReceiver, check_file_name
+from thpdiag.serve.uploads.intake import BLOCK_BYTES, LimitedReceiver, SendLimits, check_file_name
 from upload_requests import GONE, Sending, ran, sending
 
 BUNDLES = "/api/v1/bundles"
@@ -203,7 +203,7 @@ def test_silence_ends_an_upload(tmp_path: Path) -> None:
         await page.whole.app(scope, receive, send)
         return statuses[0]
 
-    with sending(tmp_path, pace=Pace(idle=0)) as page:
+    with sending(tmp_path, pace=SendLimits(idle=0)) as page:
         assert ran(silent(page)) == 408
         assert page.unfinished() == []
 
@@ -213,7 +213,7 @@ def test_a_trickle_ends_an_upload(tmp_path: Path) -> None:
     clock = Clock()
     fast = [b"x" * 10_000_000, lambda: clock.after(10, b"x")]
     slow = [lambda: clock.after(1, b"x")] * 30
-    with sending(tmp_path, pace=Pace(rate=1000, clock=clock)) as page:
+    with sending(tmp_path, pace=SendLimits(rate=1000, clock=clock)) as page:
         answer = page.call("PUT", f"{BUNDLES}/x", *fast, *slow)
         steady = page.call("PUT", f"{BUNDLES}/x", *[lambda: clock.after(1, b"x" * 1000)] * 1000)
 
@@ -229,7 +229,7 @@ def test_only_waiting_for_the_sender_counts() -> None:
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def pieces() -> int:
-        waiting, count = PacedReceiver(receive, Pace(rate=1000, clock=clock)), 0
+        waiting, count = LimitedReceiver(receive, SendLimits(rate=1000, clock=clock)), 0
         for _ in range(100):
             clock.now += 60  # busy with writing
             count += len((await waiting.message())["body"])

@@ -132,7 +132,7 @@ def test_the_parts_are_those_that_were_sent(data: bytes, cuts: list[int]) -> Non
 
     came = [piece for a, b in pairwise(places) for piece in form.feed(body[a:b])]
 
-    assert (form.files, form.whole, b"".join(part for _, part in came)) == (["sos.tar.xz"], True, data)
+    assert (form.files, form.is_complete, b"".join(part for _, part in came)) == (["sos.tar.xz"], True, data)
     assert form.fields == {"comment": b"text"}
 
 

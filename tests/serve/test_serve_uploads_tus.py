@@ -18,7 +18,7 @@ from thpdiag.serve.access.principals import Mode
 from thpdiag.serve.storage.database import DAY
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.storage.uploads import Uploads
-from thpdiag.serve.uploads.intake import BLOCK_BYTES, Pace
+from thpdiag.serve.uploads.intake import BLOCK_BYTES, SendLimits
 from upload_requests import GONE, Sending, sending
 
 UNKNOWN = "/files/" + "0" * 32
@@ -105,7 +105,7 @@ def test_what_came_before_a_break_stays(page: Sending) -> None:
 def test_what_came_before_silence_stays(tmp_path: Path) -> None:
     """A sender who became too slow is refused and may go on from where they are."""
     clock = iter(range(0, 10_000, 60))
-    with sending(tmp_path, pace=Pace(clock=lambda: float(next(clock)))) as page:
+    with sending(tmp_path, pace=SendLimits(clock=lambda: float(next(clock)))) as page:
         where = page.begin(1000)
         sent = page.tus("PATCH", where, b"x" * 5, b"x" * 5, b"x", upload_offset="0", content_length="1000")
         assert (sent.status, offset(page, where)) == (408, 5)

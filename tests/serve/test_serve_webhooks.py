@@ -21,9 +21,9 @@ from thpdiag.errors import UsageError
 from thpdiag.serve.access.principals import parse_networks
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.webhooks import (
-    FIRST_WAIT_SECONDS,
-    LONGEST_WAIT_SECONDS,
     MAX_ATTEMPTS,
+    MAX_RETRY_SECONDS,
+    MIN_RETRY_SECONDS,
     DeliveryError,
     Receivers,
     Webhooks,
@@ -112,11 +112,11 @@ def test_it_is_sent_again_after_a_dead_receiver(opened: Opened, hands: Hands, ca
             assert hooks(storage, hands, receiver.url, address).deliver_due() == 0
         assert hooks(storage, hands, receiver.url).deliver_due() == 0
         again = opened()
-        hands.now += FIRST_WAIT_SECONDS
+        hands.now += MIN_RETRY_SECONDS
         assert hooks(again, hands, receiver.url, address).deliver_due() == 0
-        hands.now += FIRST_WAIT_SECONDS
+        hands.now += MIN_RETRY_SECONDS
         assert hooks(again, hands, receiver.url, address).deliver_due() == 0
-        hands.now += FIRST_WAIT_SECONDS
+        hands.now += MIN_RETRY_SECONDS
         assert hooks(again, hands, receiver.url, address).deliver_due() == 1
     assert [headers["thpdiag-delivery"] for headers, _ in receiver.heard] == [
         receiver.heard[0][0]["thpdiag-delivery"]
@@ -139,7 +139,7 @@ def test_it_is_given_up(opened: Opened, hands: Hands, status: int) -> None:
         for _ in range(attempts):
             hooks(storage, hands, receiver.url).deliver_due()
             hands.now += 6 * 3600
-        assert storage.deliveries.due(LONGEST_WAIT_SECONDS) == []
+        assert storage.deliveries.due(MAX_RETRY_SECONDS) == []
     assert len(receiver.heard) == attempts
     assert hands.now - began < 5 * 86_400
 
@@ -163,7 +163,7 @@ def test_a_case_that_is_deleted_is_not_told(opened: Opened, hands: Hands) -> Non
         storage.removal.delete_case(cased(storage, 1))
         cased(storage, 2)
         assert hooks(storage, hands, "http://127.0.0.1:1/").deliver_due() == 0
-        assert storage.deliveries.due(LONGEST_WAIT_SECONDS) == []
+        assert storage.deliveries.due(MAX_RETRY_SECONDS) == []
     assert receiver.heard == []
 
 

@@ -12,7 +12,7 @@ from thpdiag.host.reading import Step
 from thpdiag.serve.storage.jobs import DONE, FAILED, FILE_GONE, QUEUED, Job
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work_order import STAGE_FILE, StageWriter, read_stage
-from thpdiag.serve.workers import SCRATCH_FOLDER, SILENT_SECONDS, Workers
+from thpdiag.serve.workers import MAX_SILENT_SECONDS, SCRATCH_FOLDER, Workers
 
 
 def sent(storage: Storage, content: bytes, name: str) -> str:
@@ -65,7 +65,7 @@ def test_a_silent_worker_is_replaced(storage: Storage, hands: Hands) -> None:
     key = sent(storage, b"MemTotal: 1 kB\n", "meminfo")
     dead = storage.jobs.claim()
     assert dead is not None
-    hands.now += SILENT_SECONDS + 1
+    hands.now += MAX_SILENT_SECONDS + 1
     with working(storage, 1):
         (job,) = ended(storage, key)
 
@@ -115,4 +115,4 @@ def test_words_of_a_child_are_shown_only_if_they_are_ours(tmp_path: Path) -> Non
     place.unlink()
     place.mkdir()
     assert read_stage(tmp_path) == ""
-    stages.tell("it is no matter that this cannot be written")
+    stages.write("it is no matter that this cannot be written")

@@ -21,11 +21,11 @@ class Hasty(Running):
 def hasty(*arguments: str) -> None:
     from thpdiag.serve import running
     from thpdiag.serve.access.http import LimitedHttpProtocol
-    from thpdiag.serve.uploads.intake import Pace
+    from thpdiag.serve.uploads.intake import SendLimits
 
     with (
-        patch.object(running, "Intake", partial(running.Intake, pace=Pace(idle=5.0, stretch=1.0))),
-        patch.object(LimitedHttpProtocol, "most_seconds", 1.0),
+        patch.object(running, "Intake", partial(running.Intake, send_limits=SendLimits(idle=5.0, interval=1.0))),
+        patch.object(LimitedHttpProtocol, "max_head_seconds", 1.0),
     ):
         main(arguments)
 

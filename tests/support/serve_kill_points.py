@@ -214,7 +214,7 @@ def main(folder: Path, database: str | None, first: int, stride: int) -> None:
     killed = 0
     for number in count(first, stride):
         ended, words = lived(folder, database, number)
-        with closing(Storage.open(folder, database)) as storage, storage.own_folder(ANALYSIS):
+        with closing(Storage.open(folder, database)) as storage, storage.claim_folder(ANALYSIS):
             check(storage, number, words)
             check_set(storage, number, words)
             tidied(storage)

@@ -20,9 +20,9 @@ from starlette.types import Scope as Request
 
 from thpdiag.serve.access import credentials
 from thpdiag.serve.access.credentials import Attempts, Bearer, mint_token
-from thpdiag.serve.access.gate import Routes, Rule, protect
+from thpdiag.serve.access.gate import RouteRule, Routes, protect
 from thpdiag.serve.access.http import UVICORN_OPTIONS, LimitedHttpProtocol
-from thpdiag.serve.access.principals import Access, Mode, Principal, Scope, Way, parse_scopes
+from thpdiag.serve.access.principals import Access, AuthMethod, Mode, Principal, Scope, parse_scopes
 from thpdiag.serve.storage.access import AuditEntry, TokenRow
 
 KEY = bytes(range(32))
@@ -31,15 +31,15 @@ TOKENS = Access(Mode.TOKENS, "0.0.0.0", frozenset((ORIGIN,)))
 CASE = "/api/v1/cases/0123456789abcdef0123456789abcdef"
 ROUTES = Routes(
     (
-        Rule("GET", "/healthz", ()),
-        Rule("GET", "/", (Scope.READ,)),
-        Rule("POST", "/sign-in", ()),
-        Rule("GET", "/api/v1/cases/{id}", (Scope.READ,)),
-        Rule("DELETE", "/api/v1/cases/{id}", (Scope.ADMIN,)),
-        Rule("POST", "/api/v1/cases/{id}/keep", (Scope.READ,)),
-        Rule("PUT", "/api/v1/bundles/{name}", (Scope.UPLOAD,), streams=True),
-        Rule("POST", "/files", (Scope.UPLOAD,), streams=True),
-        Rule("POST", "/files/{id}", (Scope.UPLOAD,), streams=True),
+        RouteRule("GET", "/healthz", ()),
+        RouteRule("GET", "/", (Scope.READ,)),
+        RouteRule("POST", "/sign-in", ()),
+        RouteRule("GET", "/api/v1/cases/{id}", (Scope.READ,)),
+        RouteRule("DELETE", "/api/v1/cases/{id}", (Scope.ADMIN,)),
+        RouteRule("POST", "/api/v1/cases/{id}/keep", (Scope.READ,)),
+        RouteRule("PUT", "/api/v1/bundles/{name}", (Scope.UPLOAD,), streams=True),
+        RouteRule("POST", "/files", (Scope.UPLOAD,), streams=True),
+        RouteRule("POST", "/files/{id}", (Scope.UPLOAD,), streams=True),
     )
 )
 
@@ -106,7 +106,7 @@ class House:
         """The header of a page that was made for the session of a cookie."""
         session = credentials.read_session(KEY, cookie[1].partition("=")[2], self.now)
         assert session
-        who = Principal("", Way.SESSION, frozenset(), session.prefix, session.nonce)
+        who = Principal("", AuthMethod.SESSION, frozenset(), session.prefix, session.nonce)
         return "x-csrf-token", credentials.issue_csrf_token(KEY, who, self.now)
 
     def ask(self, method: str, path: str, *headers: tuple[str, str], **more: Any) -> Answer:

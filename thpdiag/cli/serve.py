@@ -277,7 +277,7 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
     with ExitStack() as undo:
         if repair and chosen.data.is_dir():
             undo.enter_context(lock_folder(chosen.data))
-        storage = undo.enter_context(closing(open_storage(chosen, anew=repair)))
+        storage = undo.enter_context(closing(open_storage(chosen, recreate=repair)))
         for flaw in check(storage, analysis, repair=repair, read=content):
             click.echo(visible(f"{flaw.words}; {flaw.repair}" if flaw.repair else flaw.words))
             all_flaws, left = all_flaws + 1, left + (not flaw.repair)
@@ -344,7 +344,7 @@ def session() -> None:
 def list_sessions(place: Place) -> None:
     """List sessions, earliest first: ID, user, scopes, started, expires (separated by tabs)."""
     with place.open() as storage:
-        for one in storage.logins.lasting(storage.clock()):
+        for one in storage.logins.list_active(storage.clock()):
             row = (one.id, one.name, ",".join(sorted(one.scopes)), _day(one.begun), _day(one.expires))
             click.echo("\t".join(map(visible, row)))
 

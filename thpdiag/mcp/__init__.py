@@ -1,4 +1,4 @@
-"""`thpdiag mcp`: the results of bundles as tools of an agent, over the Model Context Protocol.
+"""`thpdiag mcp`: results of bundles as tools for an agent, over the Model Context Protocol.
 
-`server` alone imports the SDK (`thpdiag[mcp]`); what the tools answer is in `answers`, what they may read in `bundles`.
+Only `server` imports the SDK (`thpdiag[mcp]`); `answers` makes the answers, `bundles` controls access to files.
 """

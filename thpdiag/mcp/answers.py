@@ -1,8 +1,8 @@
-"""What the tools answer, from result documents alone: statements with the lines that they rest on, or "cannot tell".
+"""The answers of the tools, made from result documents only: statements with citations, or "cannot tell".
 
-Every statement names a line of the bundle (`member:line`); what the result has without a line is none. What is
-undecided is answered "cannot tell", with the data that would decide it and the command that gets it. Texts of the
-customer come with everything visible that would not print.
+Every statement cites a line of the bundle (`member:line`); evidence without a line is left out. An undecided question
+is answered "cannot tell", with the data that would decide it and the command that collects it. Unprintable characters
+in texts of the customer are escaped.
 """
 
 from __future__ import annotations
@@ -170,13 +170,13 @@ class RuleRow(BaseModel):
 
 
 def verdict(result: Result) -> VerdictAnswer:
-    """The answer for one host."""
+    """Return the verdict of one host."""
     status, first = result.verdict.status, messages.leading(result)
     proof = messages.proof(first) or first.evidence if first else []
     if status == "nothing_found":
-        proof = [one.evidence[0] for one in messages.ruled_out(result) if one.evidence]
+        proof = [denial.evidence[0] for denial in messages.ruled_out(result) if denial.evidence]
     elif not first:
-        proof = [one for finding in result.findings for one in finding.evidence]
+        proof = [evidence for finding in result.findings for evidence in finding.evidence]
     shown, left_out = _statements(proof)
     return VerdictAnswer(
         answer=status.replace("_", " "), host=_name(result), text=prose(messages.sentence(result)),
@@ -191,16 +191,16 @@ def verdict(result: Result) -> VerdictAnswer:
 
 
 def _other_remedies(first: Finding | None) -> list[str]:
-    """The remedies beside the one to try first."""
+    """Return the remedies other than the one to try first."""
     if not first or not first.remedies:
         return []
-    tried = messages.first_try(first)[0]
-    others = (one for number, one in enumerate(first.remedies, 1) if number != tried)
-    return [prose(f"{one.id}: {one.reason or ''}") for one in others]
+    first_number = messages.first_try(first)[0]
+    others = (remedy for number, remedy in enumerate(first.remedies, 1) if number != first_number)
+    return [prose(f"{remedy.id}: {remedy.reason or ''}") for remedy in others]
 
 
 def verdict_needs(result: Result) -> list[Missing]:
-    """What would decide the verdict of a host."""
+    """Return the data that would decide the verdict of a host."""
     text, commands = messages.customer_request(result)
     names = list(result.ask.missing) or [name for row in result.unknown for name in row.missing]
     return _needs(names, commands, text)
@@ -210,26 +210,22 @@ def verdict_needs(result: Result) -> list[Missing]:
 
 
 def why(result: Result, rule: str = "") -> RuleAnswer:
-    """What a finding rests on; without a rule that of the verdict."""
+    """Return the evidence of a finding; without a rule that of the verdict."""
     if not rule and not result.verdict.rule:
-        first = verdict(result)
-        word = CANNOT_TELL if first.answer == CANNOT_TELL else "no"
-        return RuleAnswer(answer=word, **first.model_dump(include={"host", "text", "statements", "would_decide"}))
-    return _about(result, rule or result.verdict.rule or "")
+        answer = verdict(result)
+        word = CANNOT_TELL if answer.answer == CANNOT_TELL else "no"
+        return RuleAnswer(answer=word, **answer.model_dump(include={"host", "text", "statements", "would_decide"}))
+    return explain_rule(result, rule or result.verdict.rule or "")
 
 
-def why_not(result: Result, rule: str) -> RuleAnswer:
-    """What speaks against a rule or a mechanism, or what is missing to decide it."""
-    return _about(result, rule)
-
-
-def _about(result: Result, wanted_rule: str) -> RuleAnswer:
-    rows = matching_rules(result, wanted_rule)
+def explain_rule(result: Result, rule: str) -> RuleAnswer:
+    """Return the outcome of a rule or mechanism: its evidence, what rules it out, or what would decide it."""
+    rows = matching_rules(result, rule)
     if not rows:
-        text = f"No rule or mechanism {visible(wanted_rule)} was evaluated; the tool `rules` lists them."
+        text = f"No rule or mechanism {visible(rule)} was evaluated; the tool `rules` lists them."
         return RuleAnswer(answer=CANNOT_TELL, host=_name(result), text=text, would_decide=[Missing(means=[text])])
     ids, named = [row.id for row in rows], [f"{row.id}: {row.outcome}" for row in rows]
-    if findings := [one for one in result.findings if one.rule in ids]:
+    if findings := [finding for finding in result.findings if finding.rule in ids]:
         return _fires(result, findings).model_copy(update={"rules": named})
     if unknown := [row for row in rows if row.outcome == "unknown"]:
         needs, reasons = _rule_needs(result, [row.id for row in unknown])
@@ -239,7 +235,7 @@ def _about(result: Result, wanted_rule: str) -> RuleAnswer:
             statements=_silence(result, ids)[0],
         )  # fmt: skip
     shown, left_out = _silence(result, ids)
-    reasons = [messages.denial(result, one) for one in messages.ruled_out(result) if one.rule in ids]
+    reasons = [messages.denial(result, row) for row in messages.ruled_out(result) if row.rule in ids]
     excluded = [row.id for row in rows if row.outcome == "excluded"]
     text = reasons[0] if reasons else f"{rows[0].title}: no"
     if excluded and not reasons:
@@ -250,37 +246,38 @@ def _about(result: Result, wanted_rule: str) -> RuleAnswer:
     )  # fmt: skip
 
 
-def matching_rules(result: Result, wanted_rule: str) -> list[RuleResult]:
-    """The rows of an id, else those of a mechanism."""
-    by_id = [row for row in result.rules if row.id == wanted_rule.upper()]
-    return by_id or [row for row in result.rules if row.mechanism and row.mechanism == wanted_rule.lower()]
+def matching_rules(result: Result, rule: str) -> list[RuleResult]:
+    """Return the results of a rule by its id, otherwise those of a mechanism."""
+    by_id = [row for row in result.rules if row.id == rule.upper()]
+    return by_id or [row for row in result.rules if row.mechanism and row.mechanism == rule.lower()]
 
 
 def _fires(result: Result, findings: Sequence[Finding]) -> RuleAnswer:
     first = findings[0]
-    shown, left_out = _statements([one for finding in findings for one in finding.evidence])
-    against = [f"{rule}: {prose(messages.rule_title(result, rule))}" for rule in first.demoted_by]
+    shown, left_out = _statements([evidence for finding in findings for evidence in finding.evidence])
+    explained_by = [f"{rule}: {prose(messages.rule_title(result, rule))}" for rule in first.demoted_by]
     return RuleAnswer(
         answer="yes", host=_name(result), text=f"{messages.headline(first)}. {messages.confidence_reason(first)}",
         statements=shown, left_out=left_out, against=_statements(first.against)[0],
-        confidence=first.confidence or "", would_raise_confidence=[prose(one) for one in first.raise_confidence],
-        explained_by=against, remedies=_advice(first.remedies),
+        confidence=first.confidence or "", would_raise_confidence=list(map(prose, first.raise_confidence)),
+        explained_by=explained_by, remedies=_advice(first.remedies),
     )  # fmt: skip
 
 
 def _silence(result: Result, ids: Sequence[str]) -> tuple[list[Statement], int]:
-    return _statements([one for other in result.ruled_out if other.rule in ids for one in other.evidence])
+    """Return the evidence that rules these rules out, and the number of statements left out."""
+    return _statements([evidence for row in result.ruled_out if row.rule in ids for evidence in row.evidence])
 
 
 def _rule_needs(result: Result, ids: Sequence[str]) -> tuple[list[Missing], list[str]]:
-    """What would decide these rules, and why it is not there."""
+    """Return the data that would decide these rules, and the reasons why it is missing."""
     rows = [row for row in result.unknown if row.rule in ids]
-    needs = _needs([name for row in rows for name in row.missing], [one for row in rows for one in row.ask_for])
-    return needs, list(dict.fromkeys(reason for row in rows for reason in row.because))[:3]
+    names, commands = [name for row in rows for name in row.missing], [line for row in rows for line in row.ask_for]
+    return _needs(names, commands), list(dict.fromkeys(reason for row in rows for reason in row.because))[:3]
 
 
 def _conditions(tree: ConditionTree) -> Iterator[str]:
-    """The checks of a condition, and what each came to."""
+    """Yield the checks of a condition with their results."""
     if tree.children:
         for child in tree.children:
             yield from _conditions(child)
@@ -290,10 +287,10 @@ def _conditions(tree: ConditionTree) -> Iterator[str]:
 
 
 def rules(
-    described: Callable[[], Sequence[Rule]], result: Result | None = None, query: str = "", outcome: str = ""
+    loaded: Callable[[], Sequence[Rule]], result: Result | None = None, query: str = "", outcome: str = ""
 ) -> list[RuleRow]:
-    """The rules whose id, mechanism or title has the words; of one alone what it means."""
-    known = {rule.id: rule.file for rule in described()}
+    """Return the rules whose id, mechanism or title contains the words; a single one with its meaning."""
+    known = {rule.id: rule.file for rule in loaded()}
     if result is None:
         rows = [RuleRow(id=i, title=f.title, mechanism=f.mechanism, role=f.role) for i, f in sorted(known.items())]
     else:
@@ -315,43 +312,45 @@ def rules(
 
 
 def evidence_lines(result: Result, rule: str = "", member: str = "", line: int | None = None) -> Answer:
-    """The lines that the result cites and quotes; no others can be read."""
+    """Return the lines that the result cites and quotes; no others can be read."""
     shown: dict[str, Statement] = {}
-    for about, one in _quotations(result):
-        where = messages.place(one)
-        if (rule and rule.upper() != about) or (member and member != one.member) or one.line is None:
+    for source, quotation in _quotations(result):
+        if rule and rule.upper() != source:
             continue
-        if line is None or line == one.line or line == getattr(one, "excerpt_line", None):
-            said = getattr(one, "text", None) or f"cited by {about}"
-            shown.setdefault(f"{where} {said}", _statement(one, said))
+        if (member and member != quotation.member) or quotation.line is None:
+            continue
+        if line is None or line in (quotation.line, getattr(quotation, "excerpt_line", None)):
+            text = getattr(quotation, "text", None) or f"cited by {source}"
+            shown.setdefault(f"{messages.place(quotation)} {text}", _statement(quotation, text))
     if not shown:
-        asked = ":".join(filter(None, [member, "" if line is None else str(line)])) or rule or "it"
-        text = f"The result cites no line for {visible(asked)}; lines that no evidence cites cannot be read here."
+        query = ":".join(filter(None, [member, "" if line is None else str(line)])) or rule or "it"
+        text = f"The result cites no line for {visible(query)}; lines that no evidence cites cannot be read here."
         needs = [Missing(means=["lines that `why` and `why_not` cite, or the file itself, opened by a person"])]
         return Answer(answer=CANNOT_TELL, host=_name(result), text=text, would_decide=needs)
-    found = list(shown.values())
+    rows = list(shown.values())
     return Answer(
-        answer="yes", host=_name(result), statements=found[:MAX_STATEMENTS], left_out=len(found[MAX_STATEMENTS:])
+        answer="yes", host=_name(result), statements=rows[:MAX_STATEMENTS], left_out=len(rows[MAX_STATEMENTS:])
     )
 
 
 def _quotations(result: Result) -> Iterator[tuple[str, Quotation]]:
+    """Yield all citations of a result with the rule, setting or known issue they belong to."""
     for finding in result.findings:
-        yield from ((finding.rule, one) for one in (*finding.evidence, *finding.against))
-    for other in result.ruled_out:
-        yield from ((other.rule, one) for one in other.evidence)
+        yield from ((finding.rule, evidence) for evidence in (*finding.evidence, *finding.against))
+    for denial in result.ruled_out:
+        yield from ((denial.rule, evidence) for evidence in denial.evidence)
     for name, setting in result.host.settings.items():
         yield name.upper(), setting
-        yield from ((name.upper(), one) for one in (*setting.said, *setting.contradictions))
+        yield from ((name.upper(), source) for source in (*setting.said, *setting.contradictions))
     for issue in result.known_issues:
-        yield from ((issue.id.upper(), one) for one in issue.facts)
+        yield from ((issue.id.upper(), fact) for fact in issue.facts)
 
 
 # Requests, comparisons, series
 
 
 def ask(result: Result, seconds: int = 0, pid: str = "", *, script: bool = True) -> Request:
-    """The letter to the customer with the script that records what is missing."""
+    """Return the letter to the customer with the script that records missing data."""
     needs = missing_questions(result)
     if not needs.hosts:
         return Request(answer="nothing is missing", letter=NOTHING)
@@ -360,29 +359,29 @@ def ask(result: Result, seconds: int = 0, pid: str = "", *, script: bool = True)
 
 
 def compare(before: Result, after: Result) -> list[ComparedAnswer]:
-    """Whether a change helped."""
+    """Compare two results, host by host."""
     return [_compare_answer(host) for host in comparison(before, after).hosts]
 
 
 def _compare_answer(host: ComparedHost) -> ComparedAnswer:
-    found = host.answer
-    sides = [
-        (side, one) for row in host.findings
-        for side, every in (("before", row.evidence.before), ("after", row.evidence.after)) for one in every
+    answer = host.answer
+    evidence = [
+        (side, row) for finding in host.findings
+        for side, rows in (("before", finding.evidence.before), ("after", finding.evidence.after)) for row in rows
     ]  # fmt: skip
     settings = [
-        f"{one.name}: {'unknown' if one.before is None else one.before.value} -> "
-        f"{'unknown' if one.after is None else one.after.value}"
-        for one in host.settings
+        f"{row.name}: {'unknown' if row.before is None else row.before.value} -> "
+        f"{'unknown' if row.after is None else row.after.value}"
+        for row in host.settings
     ]
-    needs = _needs((), found.ask.commands, found.ask.text) if found.status == "cannot_tell" else []
+    needs = _needs((), answer.ask.commands, answer.ask.text) if answer.status == "cannot_tell" else []
     return ComparedAnswer(
-        host=prose(host.name) or messages.NAMELESS, answer=found.status.replace("_", " "), text=prose(found.sentence),
+        host=prose(host.name) or messages.NAMELESS, answer=answer.status.replace("_", " "), text=prose(answer.sentence),
         load=prose(host.load.text), notes=list(map(prose, host.notes)), settings=list(map(prose, settings)),
-        findings=[prose(f"{one.rule}: {one.status.replace('_', ' ')}: {one.reason}") for one in host.findings],
+        findings=[prose(f"{row.rule}: {row.status.replace('_', ' ')}: {row.reason}") for row in host.findings],
         statements=[
-            Statement(text=f"{side}: {prose(one.text or '')}", cites=[visible(f"{side}: {one.member}:{one.line}")])
-            for side, one in sides if one.member and one.line is not None
+            Statement(text=f"{side}: {prose(row.text or '')}", cites=[visible(f"{side}: {row.member}:{row.line}")])
+            for side, row in evidence if row.member and row.line is not None
         ][:MAX_STATEMENTS],
         would_decide=needs,
     )  # fmt: skip
@@ -392,38 +391,38 @@ def series(
     result: Result, metric: str = "", entity: str = "",
     begin: float | None = None, end: float | None = None, limit: int = 100,
 ) -> SeriesAnswer:  # fmt: skip
-    """Values over time from the result's time line."""
-    every = result.timeline.series
+    """Return values over time from the timeline of the result."""
+    all_series = result.timeline.series
     if not metric:
-        rows = [_points(one, []) for one in every[:MAX_ROWS]]
-        return SeriesAnswer(answer="yes" if rows else CANNOT_TELL, series=rows, left_out=len(every[MAX_ROWS:]),
+        rows = [_points(row, []) for row in all_series[:MAX_ROWS]]
+        return SeriesAnswer(answer="yes" if rows else CANNOT_TELL, series=rows, left_out=len(all_series[MAX_ROWS:]),
                             would_decide=[] if rows else verdict_needs(result))  # fmt: skip
-    names = {metric, *possible_names(metric)}
-    found = [one for one in every if one.metric in names and entity in ("", one.entity)]
-    if not found:
-        told = next((name for name in (metric, *possible_names(metric)) if term(name)), metric)
+    names = (metric, *possible_names(metric))
+    matches = [row for row in all_series if row.metric in names and entity in ("", row.entity)]
+    if not matches:
+        known_name = next(filter(term, names), metric)
         text = f"The result has no values of {visible(metric)} over time; without a metric `series` lists what it has."
-        return SeriesAnswer(answer=CANNOT_TELL, text=text, would_decide=_needs([told]))
+        return SeriesAnswer(answer=CANNOT_TELL, text=text, would_decide=_needs([known_name]))
     limit = max(1, min(limit, MAX_POINTS))
     rows, left_out = [], 0
-    for one in found[:MAX_STATEMENTS]:
-        inside = [p for p in one.points if p[0] is not None and _is_within(p[0], begin, end)]
-        rows.append(_points(one, inside[:limit]))
+    for match in matches[:MAX_STATEMENTS]:
+        inside = [p for p in match.points if p[0] is not None and _is_within(p[0], begin, end)]
+        rows.append(_points(match, inside[:limit]))
         left_out += len(inside[limit:])
     return SeriesAnswer(answer="yes", series=rows, left_out=left_out)
 
 
-def _is_within(moment: float, begin: float | None, end: float | None) -> bool:
-    return (begin is None or begin <= moment) and (end is None or moment <= end)
+def _is_within(time: float, begin: float | None, end: float | None) -> bool:
+    return (begin is None or begin <= time) and (end is None or time <= end)
 
 
-def _points(one: TimelineSeries, shown: Sequence[Sequence[float | None]]) -> Points:
-    least = [p[1] for p in one.points if p[1] is not None]
-    most = [p[2] for p in one.points if p[2] is not None]
+def _points(row: TimelineSeries, shown: Sequence[Sequence[float | None]]) -> Points:
+    minima = [p[1] for p in row.points if p[1] is not None]
+    maxima = [p[2] for p in row.points if p[2] is not None]
     return Points(
-        metric=one.metric, entity=prose(one.entity or ""), means=prose(one.means or ""), unit=one.unit or "",
-        clock=one.clock or "", source=visible(one.source or ""), buckets=len(one.points),
-        min=min(least, default=None), max=max(most, default=None), points=[list(p) for p in shown],
+        metric=row.metric, entity=prose(row.entity or ""), means=prose(row.means or ""), unit=row.unit or "",
+        clock=row.clock or "", source=visible(row.source or ""), buckets=len(row.points),
+        min=min(minima, default=None), max=max(maxima, default=None), points=[list(p) for p in shown],
     )  # fmt: skip
 
 
@@ -435,40 +434,41 @@ def _name(result: Result) -> str:
 
 
 def _needs(names: Iterable[str], commands: Iterable[str] = (), text: str = "") -> list[Missing]:
-    """Names of the vocabulary by the command that gets them, and further commands; the script if there is none."""
-    found: dict[str, Missing] = {}
+    """Group vocabulary names by the command that collects them; `commands` are further ones. The default is SCRIPT."""
+    needs: dict[str, Missing] = {}
     for name in dict.fromkeys(names):
         known, command = term(name) or event(name), request(name) or SCRIPT
-        one = found.setdefault(command, Missing(ask_for=command))
-        one.names.append(visible(name))
-        one.means += [known.means] if known else []
+        need = needs.setdefault(command, Missing(ask_for=command))
+        need.names.append(visible(name))
+        need.means += [known.means] if known else []
     for command in commands:
-        found.setdefault(command, Missing(means=[prose(text)] if text else [], ask_for=command))
-    return list(found.values())[:MAX_STATEMENTS] or [Missing(means=[prose(text)] if text else [], ask_for=SCRIPT)]
+        needs.setdefault(command, Missing(means=[prose(text)] if text else [], ask_for=command))
+    return list(needs.values())[:MAX_STATEMENTS] or [Missing(means=[prose(text)] if text else [], ask_for=SCRIPT)]
 
 
 def _statements(evidence: Iterable[Evidence]) -> tuple[list[Statement], int]:
-    """Evidence with a line, each once, and how many more there are."""
-    cited = [one for one in messages.distinct_evidence(evidence) if one.member and one.line is not None]
-    return [_statement(one, one.text or "") for one in cited[:MAX_STATEMENTS]], len(cited[MAX_STATEMENTS:])
+    """Return statements of distinct evidence with a line, and the number of those left out."""
+    cited = [row for row in messages.distinct_evidence(evidence) if row.member and row.line is not None]
+    return [_statement(row, row.text or "") for row in cited[:MAX_STATEMENTS]], len(cited[MAX_STATEMENTS:])
 
 
-def _statement(one: Quotation, text: str) -> Statement:
-    return Statement(text=prose(text), cites=_cites(one), excerpt=[visible(line) for line in one.excerpt])
+def _statement(quotation: Quotation, text: str) -> Statement:
+    excerpt = [visible(line) for line in quotation.excerpt]
+    return Statement(text=prose(text), cites=_cites(quotation), excerpt=excerpt)
 
 
-def _cites(one: Cited) -> list[str]:
-    found = [visible(messages.place(one))]
-    at = getattr(one, "excerpt_line", None)
-    return [*found, visible(f"{one.member}:{at}")] if at is not None and at != one.line else found
+def _cites(cited: Cited) -> list[str]:
+    place = visible(messages.place(cited))
+    line = getattr(cited, "excerpt_line", None)
+    return [place, visible(f"{cited.member}:{line}")] if line is not None and line != cited.line else [place]
 
 
 def _advice(remedies: Iterable[Remedy]) -> list[Advice]:
     return [
         Advice(
-            id=one.id, reason=prose(one.reason or ""), now=list(one.now), persist=list(one.persist),
-            verify=prose(f"{messages.expectation(one.verify)}: {one.verify.how or ''}") if one.verify else "",
-            undo=list(one.undo), cost=one.cost or "", restart=messages.restart_text(one),
+            id=row.id, reason=prose(row.reason or ""), now=list(row.now), persist=list(row.persist),
+            verify=prose(f"{messages.expectation(row.verify)}: {row.verify.how or ''}") if row.verify else "",
+            undo=list(row.undo), cost=row.cost or "", restart=messages.restart_text(row),
         )
-        for one in remedies
+        for row in remedies
     ]  # fmt: skip

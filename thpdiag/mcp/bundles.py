@@ -1,8 +1,8 @@
-"""The bundles that an agent may ask about: those below the roots of the command line, and their results.
+"""The bundles that an agent has access to: those below the roots of the command line, and their results.
 
 A bundle is named by the root's name and the path below it: `nightly/web1.tar.xz`. Absolute paths, `.` and `..`,
-symbolic links and whatever is neither a file nor a folder are refused. Each bundle is analyzed in a sandboxed child
-process, a file by a link in a folder of its own, so that nothing that lies beside it is read with it.
+symbolic links and special files are refused. Each bundle is analyzed in a sandboxed child process, a file through a
+link in an empty folder, so that no other files of its folder are read.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from thpdiag.report.escaping import prose, visible
 from thpdiag.sandbox.outcome import Limits, Outcome, Status
 from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool
 
-MAX_RESULTS: Final = 16  # in memory; the one that was asked for longest ago goes first
-MAX_NAMES: Final = 200  # of a list of what there is
-MAX_SECONDS: Final = 7_200.0  # of one bundle, beyond the limits of its child
+MAX_RESULTS: Final = 16  # in memory; the least recently used one is dropped
+MAX_NAMES: Final = 200  # in a list of bundles
+MAX_SECONDS: Final = 7_200.0  # for one bundle, in addition to the limits of its child
 Redact = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
 class Roots:
-    """Files and folders by name; those of one name are numbered."""
+    """Files and folders by name; repeated names are numbered."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        unused = Distinct(form="{}-{}")
-        places = list(dict.fromkeys(path.resolve() for path in paths))
-        self._places = {unused(place.name or "root"): place for place in places}
+        distinct_name = Distinct(form="{}-{}")
+        places = dict.fromkeys(path.resolve() for path in paths)
+        self._places = {distinct_name(place.name or "root"): place for place in places}
 
     def find(self, name: str) -> Path:
-        """The file or folder of a name; InputError says why it is refused."""
+        """Return the file or folder of a name; InputError if it is refused."""
         first, *below = name.removesuffix("/").split("/")
         if not first and below:
             raise InputError(f"{visible(name)}: absolute paths are refused; `load` without a path lists the bundles")
@@ -67,7 +67,7 @@ class Roots:
         return place
 
     def names(self) -> Iterator[str]:
-        """The roots, and what lies directly in those that are folders; no links, nothing hidden."""
+        """Yield the roots and the entries of those that are folders, without links and hidden files."""
         for root, place in self._places.items():
             yield root
             if place.is_dir():
@@ -78,7 +78,7 @@ class Roots:
 
 
 def _mode(place: Path) -> int:
-    """Of a link its own; 0 of what is not there."""
+    """Return the file mode without following links; 0 for a missing file."""
     try:
         return place.lstat().st_mode
     except (OSError, ValueError):
@@ -86,74 +86,69 @@ def _mode(place: Path) -> int:
 
 
 class Bundles:
-    """Results by the names of their bundles; each is analyzed when it is asked for first, and again by `load`."""
+    """Results by the names of their bundles. A bundle is analyzed on first use, and again by `load`."""
 
     def __init__(
         self, roots: Roots, folders: tuple[Path, ...] = (), changes: tuple[str, ...] = (),
         limits: Limits = LIMITS, redact: Redact = dict,
     ) -> None:  # fmt: skip
         self.roots = roots
-        self._setting, self._redact = (folders, changes, limits), redact
-        self._results: OrderedDict[str, tuple[Result, str]] = OrderedDict()
+        self._redact = redact
+        self._results: OrderedDict[str, Result] = OrderedDict()
         self._lock = Lock()
-        self._pool = WorkerPool(1, partial(_set_up, *self._setting), fleet.preloaded_modules, MAX_SECONDS)
-
-    def rules(self) -> tuple[Rule, ...]:
-        return rule_set(*self._setting[:2])
+        self._pool = WorkerPool(1, partial(_set_up, folders, changes, limits), fleet.preloaded_modules, MAX_SECONDS)
+        self.rules: Callable[[], tuple[Rule, ...]] = partial(rule_set, folders, changes)
 
     def load(self, name: str) -> tuple[Result, str]:
-        """The result of a bundle, analyzed now, and what hides part of it; InputError if there is none."""
+        """Analyze a bundle; return its result and the reason if it is incomplete. InputError without a result."""
         name = name.removesuffix("/")
         try:
             outcome: Outcome = self._pool.submit(self.roots.find(name)).result()
         except (WorkerDiedError, TimeoutError) as error:
             raise InputError(f"{visible(name)}: no result: the worker process was ended") from error
         if outcome.status is not Status.OK:
-            why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
-            raise InputError(f"{visible(name)}: no result: {prose(why)}")
-        document = json.loads(outcome.content)
+            reason = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
+            raise InputError(f"{visible(name)}: no result: {prose(reason)}")
+        document: Mapping[str, Any] = json.loads(outcome.content)
         status, reason = status_of_document(document)
         if status == Status.REFUSED:
             raise InputError(f"{visible(name)}: no result: {prose(reason)}")
         with self._lock:
-            made = self._result_of(document, "" if status == Status.OK else str(status))
-            self._results[name] = made
+            document = self._redact(document)
+            reason = prose(status_of_document(document)[1])
+            incomplete = "" if status == Status.OK else ": ".join(filter(None, [str(status), reason]))
+            result = self._results[name] = as_result(document)
             self._results.move_to_end(name)
             while len(self._results) > MAX_RESULTS:
                 self._results.popitem(last=False)
-        return made
-
-    def _result_of(self, document: Mapping[str, Any], status: str) -> tuple[Result, str]:
-        """The result, redacted if that is wanted, and what hides a part of it."""
-        document = self._redact(document)
-        reason = prose(status_of_document(document)[1]) if status else ""
-        return as_result(document), ": ".join(filter(None, [status, reason]))
+        return result, incomplete
 
     def result(self, name: str) -> Result:
-        """The result of a bundle, as loaded before or now."""
+        """Return the result of a bundle, loaded before or now."""
         name = name.removesuffix("/")
         with self._lock:
             if name in self._results:
                 self._results.move_to_end(name)
-                return self._results[name][0]
+                return self._results[name]
         return self.load(name)[0]
 
     def host(self, name: str, host: str = "") -> Result:
-        """The result of one host of a bundle: the worst if none is named."""
-        every = messages.hosts(self.result(name))
+        """Return the result of one host of a bundle; the worst one without a name."""
+        results = messages.hosts(self.result(name))
         if not host:
-            return every[0]
-        for one in every:
-            if host in (messages.name(one), one.case):
-                return one
-        raise InputError(f"no host {visible(host)}; there is {', '.join(prose(messages.name(one)) for one in every)}")
+            return results[0]
+        for result in results:
+            if host in (messages.name(result), result.case):
+                return result
+        names = ", ".join(prose(messages.name(result)) for result in results)
+        raise InputError(f"no host {visible(host)}; there is {names}")
 
     def close(self) -> None:
         self._pool.stop()
 
 
 def _set_up(folders: tuple[Path, ...], changes: tuple[str, ...], limits: Limits) -> Handler:
-    """In the worker."""
+    """Prepare a worker process; return its handler."""
     preload(folders, changes)
     rules = rule_set(folders, changes)
     changed = changed_params(rules)
@@ -162,8 +157,8 @@ def _set_up(folders: tuple[Path, ...], changes: tuple[str, ...], limits: Limits)
 
 def _analyze(rules: Sequence[Rule], options: Options, limits: Limits, place: Path) -> Outcome:
     with TemporaryDirectory(prefix="thpdiag-") as folder:
-        alone = place
         if not place.is_dir():
-            alone = Path(folder) / place.name
-            alone.symlink_to(place)
-        return analyze_isolated([alone], rules, options, limits=limits)
+            link = Path(folder) / place.name
+            link.symlink_to(place)
+            place = link
+        return analyze_isolated([place], rules, options, limits=limits)

@@ -1,7 +1,7 @@
 """The server: tools of the Model Context Protocol on standard input and output, by the official SDK.
 
-A mistake of whoever asks (a path that is refused, a bundle without a result) is an error of the tool in a sentence;
-a question that the result does not decide is an answer, "cannot tell".
+Invalid requests (a refused path, a bundle without a result) are tool errors with one sentence; a question that the
+result does not decide is answered "cannot tell".
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Loaded(BaseModel):
 
 
 @contextmanager
-def _mistakes() -> Iterator[None]:
-    """Our mistakes of users as those of a tool."""
+def _tool_errors() -> Iterator[None]:
+    """Turn errors of users into tool errors."""
     try:
         yield
     except ThpdiagError as error:
@@ -70,41 +70,37 @@ def _mistakes() -> Iterator[None]:
 
 
 class Tools:
-    """The tools; each docstring is what the agent reads."""
+    """The tools; agents read their docstrings."""
 
     def __init__(self, bundles: Bundles) -> None:
         self._bundles = bundles
 
     def load(self, path: Annotated[str, Field(description="empty: list the bundles")] = "") -> Loaded:
         """Analyze a bundle (a file or folder below a root) now, and name its hosts; without a path list the bundles."""
-        with _mistakes():
-            if not path:
-                return Loaded(bundles=list(islice(self._bundles.roots.names(), MAX_NAMES)))
-            result, incomplete = self._bundles.load(path)
-            hosts = [
-                HostVerdict(
-                    host=prose(messages.name(one)),
-                    answer=one.verdict.status.replace("_", " "),
-                    text=prose(messages.sentence(one)),
-                )
-                for one in messages.hosts(result)
-            ]
-            return Loaded(bundles=[path], hosts=hosts, incomplete=incomplete)
+        if not path:
+            return Loaded(bundles=list(islice(self._bundles.roots.names(), MAX_NAMES)))
+        result, incomplete = self._bundles.load(path)
+        hosts = [
+            HostVerdict(
+                host=prose(messages.name(host)),
+                answer=host.verdict.status.replace("_", " "),
+                text=prose(messages.sentence(host)),
+            )
+            for host in messages.hosts(result)
+        ]
+        return Loaded(bundles=[path], hosts=hosts, incomplete=incomplete)
 
     def verdict(self, bundle: Bundle, host: Host = "") -> VerdictAnswer:
         """What is wrong with a host, how sure that is, the lines that prove it, what to do; or what would decide it."""
-        with _mistakes():
-            return answers.verdict(self._bundles.host(bundle, host))
+        return answers.verdict(self._bundles.host(bundle, host))
 
     def why(self, bundle: Bundle, rule: RuleName = "", host: Host = "") -> RuleAnswer:
         """What a finding rests on, line by line, what speaks against it; without a rule that of the verdict."""
-        with _mistakes():
-            return answers.why(self._bundles.host(bundle, host), rule)
+        return answers.why(self._bundles.host(bundle, host), rule)
 
     def why_not(self, bundle: Bundle, rule: RuleName, host: Host = "") -> RuleAnswer:
         """Why a rule or mechanism is not the cause, with the number that says so; or what is missing to decide it."""
-        with _mistakes():
-            return answers.why_not(self._bundles.host(bundle, host), rule)
+        return answers.explain_rule(self._bundles.host(bundle, host), rule)
 
     def evidence_lines(
         self,
@@ -115,8 +111,7 @@ class Tools:
         host: Host = "",
     ) -> Answer:
         """The customer's lines that the result cites, as they stand there. Lines that nothing cites cannot be read."""
-        with _mistakes():
-            return answers.evidence_lines(self._bundles.host(bundle, host), rule, member, line)
+        return answers.evidence_lines(self._bundles.host(bundle, host), rule, member, line)
 
     def ask(
         self,
@@ -127,15 +122,13 @@ class Tools:
         script: Annotated[bool, Field(description="with the script")] = True,
     ) -> Request:
         """The letter to the customer about what is missing, with the script that records it."""
-        with _mistakes():
-            return answers.ask(self._bundles.result(bundle), seconds, pid, script=script)
+        return answers.ask(self._bundles.result(bundle), seconds, pid, script=script)
 
     def compare(self, before: Bundle, after: Bundle) -> list[ComparedAnswer]:
         """Whether a change helped: what became of each finding between two bundles."""
-        with _mistakes():
-            if found := answers.compare(self._bundles.result(before), self._bundles.result(after)):
-                return found
-            raise ToolError("nothing to compare: no host of BEFORE is in AFTER")
+        if hosts := answers.compare(self._bundles.result(before), self._bundles.result(after)):
+            return hosts
+        raise ToolError("nothing to compare: no host of BEFORE is in AFTER")
 
     def series(
         self,
@@ -148,8 +141,7 @@ class Tools:
         host: Host = "",
     ) -> SeriesAnswer:
         """Values of a metric over time, in buckets of [time, min, max, mean]; without a metric what there is."""
-        with _mistakes():
-            return answers.series(self._bundles.host(bundle, host), metric, entity, begin, end, limit)
+        return answers.series(self._bundles.host(bundle, host), metric, entity, begin, end, limit)
 
     def rules(
         self,
@@ -159,15 +151,15 @@ class Tools:
         host: Host = "",
     ) -> list[RuleRow]:
         """The rules that thpdiag knows; of one alone what it means and when it is wrong."""
-        with _mistakes():
-            result = self._bundles.host(bundle, host) if bundle else None
-            return answers.rules(self._bundles.rules, result, query, outcome)
+        result = self._bundles.host(bundle, host) if bundle else None
+        return answers.rules(self._bundles.rules, result, query, outcome)
 
     def all(self) -> list[Callable[..., object]]:
-        return [
+        tools = (
             self.load, self.verdict, self.why, self.why_not, self.evidence_lines, self.ask, self.compare, self.series,
             self.rules,
-        ]  # fmt: skip
+        )  # fmt: skip
+        return [_tool_errors()(tool) for tool in tools]
 
 
 def serve(bundles: Bundles) -> None:

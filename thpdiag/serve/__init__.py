@@ -1,1 +1,1 @@
-"""The page where a team uploads bundles: access/ says who may do what, uploads/ takes bytes, storage/ keeps them."""
+"""The upload page of a team and its API: access/ authorizes requests, uploads/ receives, storage/ keeps bundles."""

@@ -1,11 +1,10 @@
-"""Mail about new cases, by SMTP as of RFC 5321, over TLS.
+"""Mail about new cases by SMTP (RFC 5321) over TLS.
 
     smtps://USER@HOST:PORT     TLS from the beginning (port 465)
     smtp://USER@HOST:PORT      STARTTLS (port 587); no TLS to a server on this machine
 
-The server, the sender and whoever gets mail are named by whoever runs thpdiag. A message has the verdict in a sentence
-and the address of the case, and nothing else of the customer's data. A message that is sent again has the same
-Message-ID.
+Server, sender and recipients are configured. A message contains the verdict in a sentence and the address of the case,
+and nothing else of the customer's data. A message that is sent again has the same Message-ID.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ PORTS: Final = {"smtps": 465, "smtp": 587}
 
 
 class MailError(Exception):
-    """Why a message was not sent, in words without an address."""
+    """Why a message was not sent, without addresses."""
 
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """`tls_first`: TLS before the first word; `plain`: without TLS, since it runs on this machine."""
+    """`tls_first`: TLS from the beginning instead of STARTTLS; `plain`: no TLS, for a server on this machine."""
 
     host: str
     port: int
@@ -51,7 +50,7 @@ class MailServer:
 
 
 def check_mail(server: str, sender: str, to: Sequence[str], password_file: Path | None) -> MailServer | None:
-    """The server, None if nobody gets mail; UsageError if something is missing, invalid or unsafe."""
+    """Return the mail server, None without recipients; UsageError if a setting is missing, invalid or unsafe."""
     if not to:
         return None
     for address in (sender, *to):
@@ -87,7 +86,7 @@ def _read_password(file: Path) -> str:
 
 
 def message(case: Case, address: str, sender: str, to: str, key: str, now: float) -> EmailMessage:
-    """What somebody is told of a case; `key` is the same each time that it is sent."""
+    """Return the message about a case; `key` is the same for all attempts to send it."""
     title, sentence = case_title(case), case_sentence(case)
     mail = EmailMessage(SMTP)
     subject = " ".join(f"thpdiag: {title}: {sentence}".split())
@@ -104,13 +103,13 @@ def message(case: Case, address: str, sender: str, to: str, key: str, now: float
 
 
 def send(server: MailServer, mail: EmailMessage) -> None:
-    """MailError if the server did not take it."""
-    context, place = ssl.create_default_context(), (server.host, server.port)
+    """Send a message; MailError if the server did not accept it."""
+    context, address = ssl.create_default_context(), (server.host, server.port)
     try:
         with (
-            smtplib.SMTP_SSL(*place, timeout=TIMEOUT_SECONDS, context=context)
+            smtplib.SMTP_SSL(*address, timeout=TIMEOUT_SECONDS, context=context)
             if server.tls_first
-            else smtplib.SMTP(*place, timeout=TIMEOUT_SECONDS)
+            else smtplib.SMTP(*address, timeout=TIMEOUT_SECONDS)
         ) as connection:
             if not server.tls_first and not server.plain:
                 connection.starttls(context=context)
@@ -119,5 +118,5 @@ def send(server: MailServer, mail: EmailMessage) -> None:
             connection.send_message(mail)
     except smtplib.SMTPResponseException as error:
         raise MailError(f"the mail server answered {error.smtp_code}") from error
-    except (OSError, ValueError) as error:  # smtplib's own are OSErrors
+    except (OSError, ValueError) as error:  # exceptions of smtplib are OSErrors
         raise MailError(getattr(error, "strerror", None) or type(error).__name__) from error

@@ -1,10 +1,9 @@
-"""Puts a server together from its settings and runs it until it is told to end; prunes what is past its time, once an
-hour as long as it runs, and when somebody asks for it.
+"""Builds a server from its settings, runs it until a signal, and prunes expired data every hour and on request.
 
-    SIGTERM, Ctrl-C   no new connection; requests have a few seconds, analyses are given back to the queue
-    the same again    at once
+    SIGTERM, Ctrl-C   no new connections; requests have SHUTDOWN_SECONDS, analyses return to the queue
+    the same again    ends at once
 
-However it ends, what was uploaded is whole, and the next start goes on with the queue.
+Completed uploads survive any end of the process, and the next start continues with the queue.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import uvicorn
 
@@ -34,7 +33,7 @@ from thpdiag.serve.access.audit import Action, Outcome, audit_event, log_handler
 from thpdiag.serve.access.credentials import Attempts, Bearer, load_key
 from thpdiag.serve.access.http import UVICORN_OPTIONS
 from thpdiag.serve.access.oidc import OidcClient
-from thpdiag.serve.access.principals import Principal, Way, check_access
+from thpdiag.serve.access.principals import AuthMethod, Principal, check_access
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.settings import Settings, open_oidc, open_receivers, open_storage
@@ -49,25 +48,24 @@ from thpdiag.store.results import Analysis
 
 LOG: Final = logging.getLogger("thpdiag.serve.prune")
 PRUNE_SECONDS: Final = 3600.0
-JUMP_SECONDS: Final = 3600.0  # of the clock, more than a correction
+MAX_CLOCK_STEP_SECONDS: Final = 3600.0  # a larger step is not a correction of the clock
 CHECK_SECONDS: Final = 10.0
-SERVER_PRINCIPAL: Final = Principal("server", Way.LOCAL, frozenset())
-COMMAND_PRINCIPAL: Final = Principal("command", Way.LOCAL, frozenset())  # whoever may write to the folder
+SERVER_PRINCIPAL: Final = Principal("server", AuthMethod.LOCAL, frozenset())
+COMMAND_PRINCIPAL: Final = Principal("command", AuthMethod.LOCAL, frozenset())  # a user of the command line
 
 
-def prune(storage: Storage, terms: Terms, who: Principal) -> Pruned:
-    """What went; written down in the audit log if anything did. StoreError if what is kept cannot be believed."""
-    if words := storage.problem():
-        raise StoreError(f"{storage.folder}: {words}; nothing was removed")
+def prune(storage: Storage, terms: Terms, principal: Principal) -> Pruned:
+    """Remove expired data and record that in the audit log. StoreError if the store cannot be trusted."""
+    if problem := storage.problem():
+        raise StoreError(f"{storage.folder}: {problem}; nothing was removed")
     pruned = storage.retention.prune(terms)
     if any((pruned.uploads, pruned.bundles, pruned.cases, pruned.stray_files, pruned.audit_entries)):
-        entry = audit_event(storage.clock(), Action.PRUNE, Outcome.DONE, who, "", describe_pruned(pruned))
+        entry = audit_event(storage.clock(), Action.PRUNE, Outcome.DONE, principal, "", describe_pruned(pruned))
         storage.audit.add(entry)
     return pruned
 
 
 def describe_pruned(pruned: Pruned) -> str:
-    """What went, in a line."""
     counts = {
         "bundles": pruned.bundles,
         "cases": pruned.cases,
@@ -75,41 +73,43 @@ def describe_pruned(pruned: Pruned) -> str:
         "stray files": pruned.stray_files,
         "audit entries": pruned.audit_entries,
     }
-    gone = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    return f"{gone or 'nothing'}; {pruned.freed} bytes of bundles"
+    removed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return f"{removed or 'nothing'}; {pruned.freed} bytes of bundles"
 
 
 class ClockWatch:
-    """Whether the clock jumped ahead, by one that only runs: what seems past its time then may be new.
+    """Detects forward jumps of the wall clock by a monotonic one: after a jump, new data may seem expired.
 
-    A day after the jump the clock is believed.
+    A day after the jump the clock is trusted.
     """
 
     def __init__(self, clock: Callable[[], float], steady: Callable[[], float] = steady_seconds) -> None:
         self._clock, self._steady = clock, steady
-        self._difference, self._since = clock() - steady(), 0.0
+        self._difference, self._jumped_at = clock() - steady(), 0.0
 
     def jump(self) -> float:
-        """The seconds it jumped ahead lately, 0 without a jump."""
+        """Return the seconds of a forward jump within the last day, 0 without one."""
         now = self._steady()
         difference = self._clock() - now
         ahead = difference - self._difference
-        if ahead > JUMP_SECONDS:
-            self._since = self._since or now
-            if now - self._since < DAY:
+        if ahead > MAX_CLOCK_STEP_SECONDS:
+            self._jumped_at = self._jumped_at or now
+            if now - self._jumped_at < DAY:
                 return ahead
-        if ahead >= -JUMP_SECONDS:  # of one that went back the way forward is no jump
+        if ahead >= -MAX_CLOCK_STEP_SECONDS:  # after a backward jump, the return to the right time is no jump
             self._difference = difference
-        self._since = 0.0
+        self._jumped_at = 0.0
         return 0.0
 
 
 class Pruning:
-    """A thread that looks through the database and prunes, at the start and every hour, and has the health of the
-    server checked in between; to be used as a context. While the clock may be wrong nothing is pruned."""
+    """A context manager with a thread that verifies the database and prunes, at the start and every hour.
+
+    In between it calls `check`, the health check of the server. Nothing is pruned while the clock may be wrong.
+    """
 
     def __init__(self, storage: Storage, terms: Terms, check: Callable[[], object]) -> None:
-        self._storage, self._terms, self._check, self._over = storage, terms, check, Event()
+        self._storage, self._terms, self._check, self._stopping = storage, terms, check, Event()
         self._watch = ClockWatch(storage.clock)
         self._thread = Thread(target=self._run, name="prune")
 
@@ -118,7 +118,7 @@ class Pruning:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
+        self._stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
@@ -133,7 +133,7 @@ class Pruning:
             except StorageError as error:
                 LOG.warning("prune: %s", error)
             for _ in range(round(PRUNE_SECONDS / CHECK_SECONDS)):
-                if self._over.wait(CHECK_SECONDS):
+                if self._stopping.wait(CHECK_SECONDS):
                     return
                 self._check()
 
@@ -145,21 +145,21 @@ BACKLOG: Final = 1024
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(settings: Settings, tell: Callable[[str], None]) -> None:
-    """Serve until a signal; `tell` is given one line with the address once connections are taken."""
+def run(settings: Settings, announce: Callable[[str], None]) -> None:
+    """Serve until a signal; `announce` gets a line with the address once connections are accepted."""
     access = check_access(settings.to_access())
     rules = rule_set(settings.rules)
     receivers, provider = open_receivers(settings), open_oidc(settings)
     analysis = Analysis(__version__, digest(rules))
     with ExitStack() as undo:
         undo.enter_context(logging_to_stderr())
-        storage = undo.enter_context(closing(open_storage(with_password(settings, os.environ))))
-        if found := storage.verify():
-            raise StoreError(f"{storage.folder}: {DAMAGED} ({found}); {RESTORE_ADVICE}")
-        undo.enter_context(storage.own_folder(analysis))
+        storage = undo.enter_context(closing(open_storage(add_database_password(settings, os.environ))))
+        if damage := storage.verify():
+            raise StoreError(f"{storage.folder}: {DAMAGED} ({damage}); {RESTORE_ADVICE}")
+        undo.enter_context(storage.claim_folder(analysis))
         listening = undo.enter_context(listen(settings.host, settings.port))
         address = str(listening.getsockname()[0])
-        check_access(replace(access, host=address))  # a name may have changed what it stands for
+        check_access(replace(access, host=address))  # the name may have been resolved to another address
         if settings.require_sandbox:
             check_layers()
         limits = Limits(every_layer=settings.require_sandbox)
@@ -173,20 +173,18 @@ def run(settings: Settings, tell: Callable[[str], None]) -> None:
             clock=time.time,
             oidc=OidcClient(provider, time.time) if provider else None,
         )
-        loop = _Uvicorn(uvicorn.Config(application(server), **uvicorn_options()))
+        options = {**UVICORN_OPTIONS, "lifespan": "off", "log_level": "info"}
+        loop = _Uvicorn(uvicorn.Config(application(server), **options, timeout_graceful_shutdown=SHUTDOWN_SECONDS))
         undo.enter_context(exit_on_signals(loop))
         undo.enter_context(Pruning(storage, settings.terms, server.health.check))
         undo.enter_context(Webhooks(storage, receivers, time.time))
         undo.enter_context(workers)
-        tell(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C stops it")
+        announce(f"thpdiag serves {url_of_socket(listening)} and keeps its data in {storage.folder}; Ctrl-C stops it")
         loop.run([listening])
 
 
-def with_password(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
-    """The password that libpq would take from the environment goes into the address of the database.
-
-    It leaves the environment, which every process that reads a customer's bytes would inherit.
-    """
+def add_database_password(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
+    """Move PGPASSWORD from the environment into the database URL: child processes must not inherit it."""
     password = environment.pop("PGPASSWORD", "")
     if not password or settings.database is None:
         return settings
@@ -196,7 +194,7 @@ def with_password(settings: Settings, environment: MutableMapping[str, str]) -> 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; port 0 is one that is free."""
+    """Return a listening socket; port 0 selects a free port."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, kind, protocol, _, address = addresses[0]
@@ -212,17 +210,13 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def url_of_socket(listening: socket.socket) -> str:
-    """As one types it into a browser on this machine."""
+    """Return the URL of a listening socket for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 
-def uvicorn_options() -> dict[str, Any]:
-    return {**UVICORN_OPTIONS, "lifespan": "off", "log_level": "info", "timeout_graceful_shutdown": SHUTDOWN_SECONDS}
-
-
 class _Uvicorn(uvicorn.Server):
-    """Without signals of its own: it would send them again at its end, before the workers have come to theirs."""
+    """A uvicorn server without signal handlers: they would re-raise the signal before the workers have stopped."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -231,18 +225,18 @@ class _Uvicorn(uvicorn.Server):
 
 @contextmanager
 def exit_on_signals(loop: uvicorn.Server) -> Iterator[None]:
-    """A signal ends the server in order; what comes before it runs does so too."""
-    before = {number: signal.signal(number, loop.handle_exit) for number in SIGNALS}
+    """Shut the server down on a signal, also if it arrives before the loop runs."""
+    handlers = {number: signal.signal(number, loop.handle_exit) for number in SIGNALS}
     try:
         yield
     finally:
-        for number, action in before.items():
-            signal.signal(number, action)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @contextmanager
 def logging_to_stderr() -> Iterator[None]:
-    """The log goes to stderr, without secrets; mistakes of ours in threads too."""
+    """Log to stderr with secrets masked, including uncaught exceptions of threads."""
     root, handler, excepthook = logging.getLogger(), log_handler(sys.stderr), threading.excepthook
     level = root.level
     root.addHandler(handler)
@@ -256,7 +250,7 @@ def logging_to_stderr() -> Iterator[None]:
         root.removeHandler(handler)
 
 
-def _log_thread_error(what: threading.ExceptHookArgs) -> None:
-    if what.exc_value is not None:
-        error = (what.exc_type, what.exc_value, what.exc_traceback)
+def _log_thread_error(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is not None:
+        error = (args.exc_type, args.exc_value, args.exc_traceback)
         LOGGER.critical("a bug in thpdiag, please report it", exc_info=error)

@@ -1,6 +1,6 @@
-"""What the handlers of a running server share, its health and the watcher of jobs among it.
+"""The shared state of request handlers: storage, access, health, counters and a watcher of jobs.
 
-However many wait for a job, the database is asked now and then for all of them.
+The watcher polls the database once for all clients that wait for jobs.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from starlette.requests import Request
 
 from thpdiag.engine.load import Rule
 from thpdiag.errors import StorageError, StoreBusyError
-from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.audit import Action, Outcome, audit_event, request_address
 from thpdiag.serve.access.credentials import Bearer
 from thpdiag.serve.access.oidc import OidcClient
-from thpdiag.serve.access.principals import Access
+from thpdiag.serve.access.principals import Access, Principal, Scope
 from thpdiag.serve.fleet import FleetCache
 from thpdiag.serve.storage.database import schema_problem
-from thpdiag.serve.storage.jobs import DONE, FAILED, Jobs
+from thpdiag.serve.storage.jobs import DONE, FAILED, Job, Jobs
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.uploads.intake import Intake
 from thpdiag.store.results import Analysis
 
-POLL_SECONDS: Final = 0.4  # between two looks
+POLL_SECONDS: Final = 0.4
 LOG: Final = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What of a job is worth telling when it changes."""
+    """The part of a job that clients are notified of; `ahead` is the number of jobs before it in the queue."""
 
     state: str
     stage: str
@@ -55,42 +55,45 @@ class JobState:
 
 @dataclass(slots=True)
 class _WatchedJob:
-    """One job, and who waits for a change of it; `seen` is None before the first look and once it is deleted."""
+    """A job with its number of watchers; `state` is None before the first poll and after a deletion."""
 
     watchers: int = 0
-    seen: JobState | None = None
+    state: JobState | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def update(self, seen: JobState | None) -> None:
-        if seen != self.seen:
-            self.seen = seen
+    def update(self, state: JobState | None) -> None:
+        if state != self.state:
+            self.state = state
             self.changed.set()
             self.changed = asyncio.Event()
 
 
 class JobWatcher:
-    """It belongs to one event loop at a time."""
+    """Polls watched jobs. An instance belongs to one event loop at a time."""
 
-    def __init__(self, jobs: Jobs, step: float = POLL_SECONDS) -> None:
-        self._jobs, self._step = jobs, step
+    def __init__(self, jobs: Jobs, poll_seconds: float = POLL_SECONDS) -> None:
+        self._jobs, self._poll_seconds = jobs, poll_seconds
         self._watched: dict[str, _WatchedJob] = {}
         self._polling: asyncio.Task[None] | None = None
 
-    async def states(self, key: str, pause: float) -> AsyncGenerator[JobState | None, None]:
-        """What a job is now, and what it becomes, until it ends or is deleted; None: no news for `pause` seconds."""
+    async def states(self, key: str, heartbeat: float) -> AsyncGenerator[JobState | None, None]:
+        """Yield the current state of a job and each change until it ends or is deleted.
+
+        None is yielded after each `heartbeat` seconds without a change.
+        """
         with self._watch(key) as watched:
-            if watched.seen is None:
+            if watched.state is None:
                 watched.update((await run_in_threadpool(self._read, [key])).get(key))
             last: JobState | None = None
-            while (seen := watched.seen) is not None:
+            while (state := watched.state) is not None:
                 changed = watched.changed
-                if seen != last:
-                    yield (last := seen)
-                    if seen.has_ended:
+                if state != last:
+                    yield (last := state)
+                    if state.has_ended:
                         return
                     continue
                 try:
-                    async with asyncio.timeout(pause):
+                    async with asyncio.timeout(heartbeat):
                         await changed.wait()
                 except TimeoutError:
                     yield None
@@ -110,7 +113,7 @@ class JobWatcher:
 
     async def _poll(self) -> None:
         while self._watched:
-            await asyncio.sleep(self._step)
+            await asyncio.sleep(self._poll_seconds)
             keys = list(self._watched)
             try:
                 states = await run_in_threadpool(self._read, keys)
@@ -119,23 +122,23 @@ class JobWatcher:
                 continue
             for key in keys:
                 watched = self._watched.get(key)
-                if watched is not None and watched.seen is not None:  # else somebody's first look is under way
+                if watched is not None and watched.state is not None:  # else `states` makes the first query
                     watched.update(states.get(key))
 
     def _read(self, keys: Collection[str]) -> Mapping[str, JobState]:
         return {
             key: JobState(job.state, job.stage, ahead, job.status, job.reason, job.case)
-            for key, (job, ahead) in self._jobs.several(keys).items()
+            for key, (job, ahead) in self._jobs.find_many(keys).items()
         }
 
 
-HEALTH_SECONDS: Final = 2.0  # in which the disk is not tried again: anybody may ask
+HEALTH_SECONDS: Final = 2.0  # for which a result is cached, since health checks need no login
 PROBE_FILE: Final = ".healthz"
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What is wrong with the database and the folder, each in words without a path; empty if nothing is."""
+    """Problems of the database and the data folder, without paths; empty if there are none."""
 
     database: str = ""
     disk: str = ""
@@ -146,28 +149,28 @@ class Readiness:
 
 
 class Health:
-    """Whether the server can do its work. What changes is logged once."""
+    """Whether the server is operational. Changes are logged once."""
 
     def __init__(self, storage: Storage, clock: Callable[[], float] = monotonic) -> None:
         self._storage, self._clock = storage, clock
-        self._lock, self._until, self._last = Lock(), float("-inf"), Readiness()
+        self._lock, self._expires, self._last = Lock(), float("-inf"), Readiness()
         self._logged = ""
 
     def check(self) -> Readiness:
-        """Ask the database and try the disk, unless that was done a moment ago."""
+        """Check the database and write to the disk, or return a result that is not older than HEALTH_SECONDS."""
         with self._lock:
-            if self._clock() >= self._until:
+            if self._clock() >= self._expires:
                 self._last = Readiness(self._storage.problem() or self._database_problem(), self._disk_problem())
-                self._until = self._clock() + HEALTH_SECONDS
+                self._expires = self._clock() + HEALTH_SECONDS
             self._log(self._last.reason)
             return self._last
 
     def problem(self) -> str:
-        """Why no request may be answered from the store, as far as is known; costs little."""
-        found = self._storage.problem() or self._last.database
-        if found:
-            self._log(found)
-        return found
+        """Return the known reason why the store cannot be used, without checking; empty if there is none."""
+        problem = self._storage.problem() or self._last.database
+        if problem:
+            self._log(problem)
+        return problem
 
     def _log(self, reason: str) -> None:
         if reason != self._logged:
@@ -181,14 +184,14 @@ class Health:
         try:
             return schema_problem(self._storage.engine, self._storage.identity)
         except StoreBusyError:
-            return ""  # somebody works with it
+            return ""  # another process works with it
         except StorageError as error:
             if not self._logged:
                 LOG.warning("the database does not answer: %s", error)
             return self._storage.problem() or "the database cannot be used"
 
     def _disk_problem(self) -> str:
-        """Why no file with bytes in it can be made there; nothing stays."""
+        """Return why a file cannot be written to the data folder; empty if it can. The file is removed."""
         probe = self._storage.folder / PROBE_FILE
         try:
             with probe.open("wb") as file:
@@ -201,17 +204,17 @@ class Health:
         return ""
 
 
-disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each, of when it began
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the `_created` series of each counter
 
 
 class Counts:
-    """Counters that only grow. Labels are ours, never a stranger's: their number has a bound."""
+    """Counters for Prometheus. Label values never come from clients, so that their number is bounded."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
 
-        def counter(name: str, means: str, *labels: str) -> Counter:
-            return Counter(name, means, labels, registry=self.registry)
+        def counter(name: str, description: str, *labels: str) -> Counter:
+            return Counter(name, description, labels, registry=self.registry)
 
         self._uploads = counter("thpdiag_uploads_total", "Bundles that came in, by way.", "way")
         self._upload_bytes = counter("thpdiag_upload_bytes_total", "Bytes of bundles that came in, by way.", "way")
@@ -227,7 +230,7 @@ class Counts:
         )
 
     def count_upload(self, way: str, size: int) -> None:
-        """A bundle that came in by put, tus or form."""
+        """Count a bundle; `way` is put, tus, form or link."""
         self._uploads.labels(way).inc()
         self._upload_bytes.labels(way).inc(size)
 
@@ -238,10 +241,10 @@ class Counts:
 
 @dataclass
 class Server:
-    """Made once at the start; everything in it may be used by several threads, and waits for a disk unless said.
+    """The state of a server. All parts are thread-safe; most functions wait for a disk.
 
-    `analysis` and `rules` are what each bundle is diagnosed with. `wake` tells the workers that a job waits; it returns
-    at once. `clock` gives seconds since 1970 in UTC. `max_wait` is how long somebody is kept waiting for a verdict.
+    `analysis` and `rules` are used for each bundle. `wake` notifies the workers of a new job and returns at once.
+    `clock` returns seconds since 1970 in UTC. `max_wait` limits how long a request waits for a verdict.
     """
 
     storage: Storage
@@ -267,6 +270,11 @@ class Server:
         self.health, self.fleet = Health(self.storage), FleetCache(self.storage, self.clock)
 
     def record_action(self, request: Request, action: Action, subject: str) -> None:
-        """Write down that somebody did this."""
-        who, address = request.state.principal, address_of(request.scope, self.access)
-        self.storage.audit.add(audit_event(self.clock(), action, Outcome.DONE, who, address, subject))
+        """Record an action of the sender of a request in the audit log."""
+        principal, address = request.state.principal, request_address(request.scope, self.access)
+        self.storage.audit.add(audit_event(self.clock(), action, Outcome.DONE, principal, address, subject))
+
+    def find_job(self, principal: Principal, key: str) -> Job | None:
+        """Return a job that a principal may see: any with the scope read, otherwise those of their own uploads."""
+        jobs = self.storage.jobs
+        return jobs.find(key) if principal.may(Scope.READ) else jobs.find_for_owner(key, principal.owner)

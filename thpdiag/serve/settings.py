@@ -8,8 +8,8 @@
     upload_limit = "8 GiB"
     keep_bundles = "14 d"
 
-An option wins over the file, the file over the default. A key that is not known is a mistake of whoever wrote it. No
-setting is taken from the environment, which every child would inherit.
+An option takes precedence over the file, the file over the default. An unknown key is an error. No setting is read from
+the environment, which child processes inherit.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ BYTE_UNITS: Final[Mapping[str, int]] = MappingProxyType(
 )
 TIME_UNITS: Final[Mapping[str, int]] = MappingProxyType({"s": 1, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400})
 QUANTITY_SHAPE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([A-Za-z]+)", re.ASCII)
-MAX_QUANTITY: Final = 1 << 62  # of bytes that any file system or database counts
+MAX_QUANTITY: Final = 1 << 62  # bytes or seconds that file systems and databases can store
 SIGN_IN_PATH: Final = "/sign-in"
 
 
 def parse_size(text: str) -> int:
-    """Bytes; a unit is named, since `2` may be anything."""
+    """Parse a size with its unit into bytes."""
     return int(_parse_quantity(text, BYTE_UNITS, "size", "2 GiB"))
 
 
 def parse_duration(text: str) -> float:
-    """Seconds."""
+    """Parse a duration with its unit into seconds."""
     return _parse_quantity(text, TIME_UNITS, "time", "14 d")
 
 
-def _parse_quantity(text: str, units: Mapping[str, int], kind: str, like: str) -> float:
-    shaped = QUANTITY_SHAPE.fullmatch(text.strip())
-    if shaped is None or shaped[2] not in units:
-        raise UsageError(f"no {kind}: {text.strip()!r}; written like {like!r}, in {', '.join(units)}")
-    quantity = float(shaped[1]) * units[shaped[2]]
+def _parse_quantity(text: str, units: Mapping[str, int], kind: str, example: str) -> float:
+    match = QUANTITY_SHAPE.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        raise UsageError(f"no {kind}: {text.strip()!r}; written like {example!r}, in {', '.join(units)}")
+    quantity = float(match[1]) * units[match[2]]
     if not 0 < quantity <= MAX_QUANTITY:
         raise UsageError(f"a {kind} of {text.strip()} is invalid here")
     return quantity
@@ -75,16 +75,16 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(map(_text, value))
 
 
-def _truth(value: object) -> bool:
+def _boolean(value: object) -> bool:
     if not isinstance(value, bool):
         raise UsageError("must be true or false")
     return value
 
 
-def _number(least: int, most: int) -> Callable[[object], int]:
+def _number(minimum: int, maximum: int) -> Callable[[object], int]:
     def parse(value: object) -> int:
-        if type(value) is not int or not least <= value <= most:
-            raise UsageError(f"must be a number from {least} to {most}")
+        if type(value) is not int or not minimum <= value <= maximum:
+            raise UsageError(f"must be a number from {minimum} to {maximum}")
         return value
 
     return parse
@@ -97,13 +97,13 @@ def _mode(value: object) -> Mode:
 
 
 def _parse(parse: Callable[[Any], Any]) -> Mapping[str, Callable[[Any], Any]]:
-    """The metadata of a setting: what makes it of a value of TOML, or says what is wrong with that."""
+    """Return the metadata of a setting: the function that parses its TOML value or raises UsageError."""
     return {"parse": parse}
 
 
 TEXT: Final = _parse(_text)
 TEXTS: Final = _parse(_texts)
-TRUTH: Final = _parse(_truth)
+BOOLEAN: Final = _parse(_boolean)
 PATH: Final = _parse(lambda value: Path(_text(value)))
 SIZE: Final = _parse(lambda value: parse_size(_text(value)))
 DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
@@ -113,11 +113,11 @@ DURATION: Final = _parse(lambda value: parse_duration(_text(value)))
 class Settings:
     """Sizes in bytes, times in seconds. `quota` None: as much as the disk has; `workers` 0: half of the CPUs.
 
-    The `owner_` ones are of one token or user. Where there is a login, one of them may have half of the room
-    (`owner_quota` None) and all workers but one (`owner_jobs` 0); without a login there is but one.
+    `owner_` settings limit one token or user. With a login, an owner may use half of the space (`owner_quota` None) and
+    all workers but one (`owner_jobs` 0); without a login there is only one owner.
     """
 
-    data: Path = field(metadata=_parse(lambda value: Path(_text(value))))
+    data: Path = field(metadata=PATH)
     database: str | None = field(default=None, metadata=TEXT)
     host: str = field(default="127.0.0.1", metadata=TEXT)
     port: int = field(default=8765, metadata=_parse(_number(0, 65_535)))
@@ -139,7 +139,7 @@ class Settings:
     user_header: str = field(default="x-forwarded-user", metadata=TEXT)
     user_scopes: tuple[str, ...] = field(default=("upload", "read"), metadata=TEXTS)
     admins: tuple[str, ...] = field(default=(), metadata=TEXTS)
-    require_sandbox: bool = field(default=False, metadata=TRUTH)
+    require_sandbox: bool = field(default=False, metadata=BOOLEAN)
     oidc_issuer: str = field(default="", metadata=TEXT)
     oidc_client: str = field(default="", metadata=TEXT)
     oidc_secret: Path | None = field(default=None, metadata=PATH)
@@ -160,23 +160,23 @@ class Settings:
 
     @property
     def receivers(self) -> tuple[str, ...]:
-        """Addresses of programs and of people that are told of each new case."""
+        """Addresses of webhooks and of people that are notified of each new case."""
         return (*self.webhooks, *(f"{MAIL_SCHEME}{address}" for address in self.mail_to))
 
     @property
     def worker_count(self) -> int:
-        """How many analyses at a time; half of the CPUs are left to answer requests."""
+        """The number of concurrent analyses; by default half of the CPUs, the others answer requests."""
         return self.workers or max(1, len(os.sched_getaffinity(0)) // 2)
 
     def to_access(self) -> Access:
-        """Who may come in; whether that may be served, `check_access` says."""
+        """Return the access configuration; `check_access` validates it."""
         proxies, scopes = parse_networks(self.proxies), parse_scopes(self.user_scopes)
         origins, header, admins = frozenset(self.origins), self.user_header.lower(), frozenset(self.admins)
         return Access(self.access, self.host, origins, proxies, header, scopes, admins, SIGN_IN_PATH)
 
 
 def open_oidc(settings: Settings) -> OidcSettings | None:
-    """The provider that browsers sign in with, if that is how they do."""
+    """Return the settings of the OpenID Connect provider, or None in other modes."""
     if settings.access is not Mode.OIDC:
         return None
     secret = check_oidc(settings.oidc_issuer, settings.oidc_client, settings.oidc_secret)
@@ -186,7 +186,7 @@ def open_oidc(settings: Settings) -> OidcSettings | None:
 
 
 def open_receivers(settings: Settings) -> Receivers:
-    """The webhooks, with the secret of their messages, and who gets mail."""
+    """Return the validated receivers of notifications: webhooks with their secret, and mail addresses."""
     secret = check_receivers(settings.webhooks, settings.webhook_secret)
     mail = check_mail(settings.mail_server, settings.mail_from, settings.mail_to, settings.mail_password)
     origin = settings.origins[0] if settings.origins else ""
@@ -196,29 +196,29 @@ def open_receivers(settings: Settings) -> Receivers:
 
 
 def load_settings(file: Path | None, options: Mapping[str, Any]) -> Settings:
-    """What the file says, and what the options say in its place; None among the options is not said."""
+    """Read the settings of a file and override them by options that are neither None nor empty."""
     settings = {} if file is None else _read_toml(file)
     settings |= {name: value for name, value in options.items() if value is not None and value != ()}
     return Settings(**{"data": data_folder(), **settings})
 
 
-def open_storage(settings: Settings, *, anew: bool = False) -> Storage:
-    """What the settings say is kept, opened beside a server that may run on it."""
-    several = settings.access is not Mode.NONE
+def open_storage(settings: Settings, *, recreate: bool = False) -> Storage:
+    """Open the store of the settings; a server may be running on it."""
+    has_login = settings.access is not Mode.NONE
     limits = StorageLimits(
-        settings.quota, settings.spare, settings.owner_quota, 0.5 if several else 1.0,
+        settings.quota, settings.spare, settings.owner_quota, 0.5 if has_login else 1.0,
         settings.owner_cases, settings.owner_uploads,
-        settings.owner_jobs or (max(1, settings.worker_count - 1) if several else None),
+        settings.owner_jobs or (max(1, settings.worker_count - 1) if has_login else None),
     )  # fmt: skip
     receivers = tuple(map(receiver_key, settings.receivers))
     return Storage.open(
         settings.data, settings.database, limits,
-        steady=steady_seconds, patience=settings.keep_uploads, anew=anew, receivers=receivers,
+        steady=steady_seconds, patience=settings.keep_uploads, recreate=recreate, receivers=receivers,
     )  # fmt: skip
 
 
 def data_folder() -> Path:
-    """Where a server keeps its things that was not told where: among the user's data, by the XDG rules."""
+    """Return the default data folder by the XDG base directory specification."""
     home = os.environ.get("XDG_DATA_HOME", "")
     try:
         base = Path(home) if Path(home).is_absolute() else Path.home() / ".local" / "share"
@@ -229,14 +229,14 @@ def data_folder() -> Path:
 
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
-        written = tomllib.loads(file.read_text("utf-8"))
+        table = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"{file}: cannot be read ({error.strerror})") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{file}: not valid TOML: {error}") from error
-    parsers = {one.name: one.metadata["parse"] for one in fields(Settings)}
+    parsers = {setting.name: setting.metadata["parse"] for setting in fields(Settings)}
     settings = {}
-    for key, value in written.items():
+    for key, value in table.items():
         if key not in parsers:
             raise UsageError(f"{file}: no such setting: {key}; there are {', '.join(parsers)}")
         try:

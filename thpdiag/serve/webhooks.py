@@ -1,13 +1,12 @@
-"""Tells other programs what came of a bundle: a POST of JSON for each new case, signed, sent again until it is heard.
-Mail goes the same way.
+"""Webhooks: a signed POST of JSON for each new case, retried until it is accepted. Mail is sent the same way.
 
-    Thpdiag-Delivery: ID                  the same each time that it is sent again
+    Thpdiag-Delivery: ID                  the same for all attempts
     Thpdiag-Signature: t=TIME,v1=HEX      HMAC-SHA256 of `TIME.` and the body, by the shared secret
 
-What is to be told is written down with the case, so that it outlives the server. Only the addresses that whoever runs
-the server has named are told anything, and no redirection is followed. A name is resolved once and the connection goes
-to the address that was looked at: one that is private, local or reserved is refused unless its network is allowed.
-Addresses may carry secrets, so that they are in no log and not in the database.
+Deliveries are stored together with the case, so that they survive a restart. Only configured addresses are notified;
+redirects are not followed. A name is resolved once and the connection goes to the checked address: a private, local or
+reserved one is refused unless its network is allowed. Addresses may contain secrets, so they are neither logged nor
+stored in the database.
 """
 
 from __future__ import annotations
@@ -38,24 +37,24 @@ from thpdiag.serve.storage.storage import Storage
 
 LOG: Final = logging.getLogger("thpdiag.serve.webhooks")
 TIMEOUT_SECONDS: Final = 10.0
-LOOK_SECONDS: Final = 5.0  # between two looks whether something is due
-FIRST_WAIT_SECONDS: Final = 30.0  # after the first failure; twice as long after each further one
-LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
+POLL_SECONDS: Final = 5.0  # between two queries for due deliveries
+MIN_RETRY_SECONDS: Final = 30.0  # after the first failure; doubled after each further one
+MAX_RETRY_SECONDS: Final = 6 * 3600.0
 MAX_ATTEMPTS: Final = 15  # over two days
-GONE: Final = 410  # the receiver wants no more
+GONE: Final = 410  # the receiver has unsubscribed
 MIN_SECRET_CHARS: Final = 24
 MAIL_SCHEME: Final = "mailto:"
 
 
 class DeliveryError(Exception):
-    """Why a receiver was not told, in words without its address."""
+    """Why a delivery failed, without the address of the receiver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """The addresses, what messages are signed with, private networks that may be reached, how browsers name us.
+    """The addresses, the signing secret, allowed private networks, and the origin of this server for links to cases.
 
-    An address that begins with `mailto:` gets mail by the server `mail`.
+    Addresses that begin with `mailto:` get mail by the server `mail`.
     """
 
     addresses: tuple[str, ...] = ()
@@ -67,7 +66,7 @@ class Receivers:
 
     @property
     def by_key(self) -> Mapping[str, str]:
-        """The addresses by what stands for them in the database."""
+        """The addresses by their keys in the database."""
         return {receiver_key(address): address for address in self.addresses}
 
 
@@ -76,7 +75,7 @@ def receiver_key(address: str) -> str:
 
 
 def check_receivers(addresses: Sequence[str], secret_file: Path | None) -> bytes:
-    """The secret; UsageError if an address is invalid, or if nobody could tell our messages from others."""
+    """Return the signing secret; UsageError if an address is invalid or the secret is missing or unsafe."""
     for address in addresses:
         try:
             parts = urlsplit(address)
@@ -99,25 +98,25 @@ def check_receivers(addresses: Sequence[str], secret_file: Path | None) -> bytes
 
 
 def sign(secret: bytes, time: float, body: bytes) -> str:
-    """The value of Thpdiag-Signature."""
+    """Return the value of Thpdiag-Signature."""
     stamp = str(int(time))
     return f"t={stamp},v1={hmac.new(secret, stamp.encode() + b'.' + body, sha256).hexdigest()}"
 
 
 def post(address: str, headers: Mapping[str, str], body: bytes, receivers: Receivers) -> int:
-    """The status of the answer; DeliveryError if there is none, or if nothing may be sent there."""
+    """Send a POST and return the status of the answer; DeliveryError without an answer or for a forbidden address."""
     parts = urlsplit(address)
     host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    place = _allowed_address(host, receivers)
+    ip = _allowed_address(host, receivers)
     if parts.scheme == "https":
         connection: HTTPConnection = HTTPSConnection(
             host, port, timeout=TIMEOUT_SECONDS, context=ssl.create_default_context()
         )
     else:
         connection = HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
-    # the name is not resolved again: another answer could lead elsewhere
+    # the name is not resolved again, since the answer could be another address
     connection._create_connection = lambda *_args, **_more: socket.create_connection(  # type: ignore[attr-defined]
-        (place, port), TIMEOUT_SECONDS
+        (ip, port), TIMEOUT_SECONDS
     )
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
@@ -130,25 +129,25 @@ def post(address: str, headers: Mapping[str, str], body: bytes, receivers: Recei
 
 
 def _allowed_address(host: str, receivers: Receivers) -> str:
-    """The address to connect to; all that a name stands for have to be allowed."""
-    found = [host] if parse_address(host) else list(dict.fromkeys(receivers.resolve(host)))
-    if not found:
+    """Return the address to connect to; DeliveryError unless all addresses of the host are allowed."""
+    resolved = [host] if parse_address(host) else receivers.resolve(host)
+    if not resolved:
         raise DeliveryError("its name cannot be resolved")
-    for text in found:
+    for text in resolved:
         address = parse_address(text)
         if address is None or is_in_networks(text, receivers.networks):
             continue
         if not address.is_global or address.is_multicast:
             raise DeliveryError("its address is private or local, and not in an allowed network")
-    return found[0]
+    return resolved[0]
 
 
 class Webhooks:
-    """A thread that tells receivers what is due; to be used as a context. `wake` has it look at once."""
+    """A context manager with a thread that sends due deliveries."""
 
     def __init__(self, storage: Storage, receivers: Receivers, clock: Callable[[], float]) -> None:
         self._storage, self._receivers, self._clock = storage, receivers, clock
-        self._bell, self._over = Event(), Event()
+        self._stopping = Event()
         self._thread = Thread(target=self._run, name="webhooks")
 
     def __enter__(self) -> Self:
@@ -157,60 +156,58 @@ class Webhooks:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._bell.set()
+        self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._over.is_set():
-            self._bell.clear()
+        while not self._stopping.is_set():
             with suppress(StorageError):
-                self.deliver_due(self._over)
-            self._bell.wait(LOOK_SECONDS)
+                self.deliver_due()
+            self._stopping.wait(POLL_SECONDS)
 
-    def deliver_due(self, over: Event | None = None) -> int:
-        """Send what is due; how many were heard."""
-        heard = 0
-        for one in self._storage.deliveries.due(LONGEST_WAIT_SECONDS):
-            if over is not None and over.is_set():
+    def deliver_due(self) -> int:
+        """Send due deliveries and return how many were accepted."""
+        accepted = 0
+        for delivery in self._storage.deliveries.due(MAX_RETRY_SECONDS):
+            if self._stopping.is_set():
                 break
-            heard += self._deliver(one)
-        return heard
+            accepted += self._deliver(delivery)
+        return accepted
 
-    def _deliver(self, one: Delivery) -> bool:
-        deliveries, address = self._storage.deliveries, self._receivers.by_key.get(one.receiver)
-        case = self._storage.cases.find(one.case)
+    def _deliver(self, delivery: Delivery) -> bool:
+        """Send a delivery, then remove or postpone it. Return whether it was accepted."""
+        deliveries, address = self._storage.deliveries, self._receivers.by_key.get(delivery.receiver)
+        case = self._storage.cases.find(delivery.case)
         if address is None or case is None:
-            deliveries.remove(one)
+            deliveries.remove(delivery)
             return False
         try:
-            status = self._tell(one, case, address)
-            why = "" if 200 <= status < 300 else f"it answered {status}"
+            status = self._send(delivery, case, address)
+            failure = "" if 200 <= status < 300 else f"it answered {status}"
         except (DeliveryError, MailError) as error:
-            status, why = 0, str(error)
-        if not why or status == GONE or one.attempts + 1 >= MAX_ATTEMPTS:
-            if why:
-                LOG.error(
-                    "receiver %s was not notified of case %s, which is not retried: %s", one.receiver, case.id, why
-                )
-            deliveries.remove(one)
-            return not why
-        wait = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2.0**one.attempts)
-        LOG.warning("receiver %s was not notified of case %s: %s; again in %d s", one.receiver, case.id, why, wait)
-        deliveries.postpone(one, self._clock() + wait)
+            status, failure = 0, str(error)
+        names = (delivery.receiver, case.id)
+        if not failure or status == GONE or delivery.attempts + 1 >= MAX_ATTEMPTS:
+            if failure:
+                LOG.error("receiver %s was not notified of case %s, which is not retried: %s", *names, failure)
+            deliveries.remove(delivery)
+            return not failure
+        wait = min(MAX_RETRY_SECONDS, MIN_RETRY_SECONDS * 2.0**delivery.attempts)
+        LOG.warning("receiver %s was not notified of case %s: %s; again in %d s", *names, failure, wait)
+        deliveries.postpone(delivery, self._clock() + wait)
         return False
 
-    def _tell(self, one: Delivery, case: Case, address: str) -> int:
-        """The status of the answer; 200 of a mail server that took the message."""
+    def _send(self, delivery: Delivery, case: Case, address: str) -> int:
+        """Return the status of the answer; 200 if a mail server accepted the message."""
         url, mail = f"{self._receivers.origin}/cases/{case.id}", self._receivers.mail
         if mail is not None and address.startswith(MAIL_SCHEME):
-            send(mail, message(case, url, mail.sender, address.removeprefix(MAIL_SCHEME), one.id, self._clock()))
+            send(mail, message(case, url, mail.sender, address.removeprefix(MAIL_SCHEME), delivery.id, self._clock()))
             return 200
-        news: dict[str, Any] = {"event": "verdict", "delivery": one.id, "case": case_json(case), "url": url}
-        body = json.dumps(news).encode()
+        payload: dict[str, Any] = {"event": "verdict", "delivery": delivery.id, "case": case_json(case), "url": url}
+        body = json.dumps(payload).encode()
         headers = {
-            "Content-Type": "application/json", "User-Agent": f"thpdiag/{__version__}", "Thpdiag-Delivery": one.id,
+            "Content-Type": "application/json", "User-Agent": f"thpdiag/{__version__}", "Thpdiag-Delivery": delivery.id,
             "Thpdiag-Signature": sign(self._receivers.secret, self._clock(), body),
         }  # fmt: skip
         return post(address, headers, body, self._receivers)

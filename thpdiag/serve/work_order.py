@@ -1,8 +1,8 @@
-"""What passes between the server and the process of a job: the order, and the stage of the analysis in words.
+"""Communication between the server and the process of a job: the order, and the stage of the analysis.
 
-The order has plain words and numbers, so that the server needs nothing of the engine. The stage is written to a file by
-the guarded child, which may do anything with it, since it reads a stranger's bytes. So the file is opened only if it is
-a plain one, little of it is read, and words that are not from here are not shown.
+The order consists of plain types, so that the server need not import the engine. The sandboxed child, which parses
+untrusted data, writes the stage to a file. So the file is read only if it is a regular one, up to STAGE_BYTES, and only
+known texts are shown.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 class AnalysisOrder:
     """One bundle to be analysed.
 
-    `files` have the names that were uploaded, which may decide what they are taken for, and lead to the bundles as they
-    are kept; they lie in one folder. The child writes into `room` alone. `size` is in bytes, of all. `rules` are
-    folders with further rules; together with those that come along their digest has to be `rules_digest`.
+    `files` are links to the stored bundles in one folder; they have the uploaded names, which detection may use. The
+    child writes only to `scratch`. `size` is the total in bytes. `rules` are folders with further rules;
+    `rules_digest` is the expected digest of these and the built-in rules.
     """
 
     sha256: str
     name: str
     size: int
     files: tuple[Path, ...]
-    room: Path
+    scratch: Path
     limits: Limits
     rules: tuple[Path, ...] = ()
     rules_digest: str = ""
@@ -48,25 +48,25 @@ def prepare_order(
     job: Job, contents: Mapping[str, Path], folder: Path, limits: Limits,
     rules: tuple[Path, ...] = (), rules_digest: str = "",
 ) -> AnalysisOrder:  # fmt: skip
-    """The order of a job, which is worked on in an empty folder of its own; `contents` are its files by name."""
-    named, room = folder / "named", folder / "room"
+    """Return the order of a job that uses an empty folder; `contents` are its files by name."""
+    named, scratch = folder / "named", folder / "room"
     named.mkdir()
-    room.mkdir()
+    scratch.mkdir()
     files = link_files(contents, named)
     size = sum(content.stat().st_size for content in contents.values())
-    return AnalysisOrder(job.sha256, job.name, size, files, room, limits, rules, rules_digest)
+    return AnalysisOrder(job.sha256, job.name, size, files, scratch, limits, rules, rules_digest)
 
 
 def link_files(contents: Mapping[str, Path], folder: Path) -> tuple[Path, ...]:
-    """Links in a folder, by the names of the files, to where they are kept."""
+    """Create symbolic links to stored files in a folder, by name."""
     for name, content in contents.items():
         (folder / name).symlink_to(content.absolute())
     return tuple(folder / name for name in contents)
 
 
 STAGE_FILE: Final = "stage"
-STAGE_BYTES: Final = 60  # bytes of the file, always: a reader never meets half of the words
-STAGE_SECONDS: Final = 0.2  # seconds between two counts
+STAGE_BYTES: Final = 60  # constant size of the file, so that a reader never gets a partial text
+STAGE_SECONDS: Final = 0.2  # between two counts of files
 STAGE_READING: Final = "reading file {}"
 STAGES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -85,37 +85,36 @@ _KNOWN_STAGES: Final = re.compile(
 
 @dataclass(slots=True)
 class StageWriter:
-    """Where the child says what it does. A disk without room for that is no matter of the analysis."""
+    """Writes the stage of the analysis to a file; a full disk is ignored."""
 
-    room: Path
+    scratch: Path
     _counted: float = -STAGE_SECONDS
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """What the analysis calls the block."""
-        self.tell(STAGES.get(name, ""))
+        self.write(STAGES.get(name, ""))
         yield
 
     def count(self, step: Step) -> None:
-        """The files of the bundle that are read."""
+        """Write the number of files read, at most every STAGE_SECONDS."""
         now = monotonic()
         if step.files and now - self._counted >= STAGE_SECONDS:
             self._counted = now
-            self.tell(STAGE_READING.format(step.files))
+            self.write(STAGE_READING.format(step.files))
 
-    def tell(self, words: str) -> None:
+    def write(self, words: str) -> None:
         with suppress(OSError):
-            handle = os.open(self.room / STAGE_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            handle = os.open(self.scratch / STAGE_FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 os.pwrite(handle, words.ljust(STAGE_BYTES).encode("ascii", "replace")[:STAGE_BYTES], 0)
             finally:
                 os.close(handle)
 
 
-def read_stage(room: Path) -> str:
-    """What is being done now; empty if nothing of ours is told."""
+def read_stage(scratch: Path) -> str:
+    """Return the stage of the analysis; empty if there is no known text."""
     try:
-        handle = os.open(room / STAGE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(scratch / STAGE_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return ""
     try:

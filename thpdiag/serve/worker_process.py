@@ -1,8 +1,8 @@
-"""What the process of a job does: the analysis in a guarded child, and its answer in the form that is stored.
+"""The process of a job: runs the analysis in a sandboxed child and packs the result for storage.
 
-The document is that of `thpdiag analyze NAME`. An analysis that came to no end has no document, only its reason.
+The result document is that of `thpdiag analyze NAME`. A failed analysis has a reason in place of a document.
 
-Imported by the fork server: what every bundle needs is loaded and compiled once, and shared by all processes.
+The fork server imports this module: rules are loaded and compiled once and shared by all processes.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ RULES_CHANGED = "the rules in the folders of this server have changed since it s
 
 @cache
 def server_rules(folders: tuple[Path, ...] = ()) -> tuple[Rule, ...]:
-    """Those that come with thpdiag and with installed packages, and those of folders, as the server has them."""
+    """Return the rules of thpdiag, of installed packages and of folders."""
     return rule_set(folders)
 
 
 def analyse_order(order: AnalysisOrder) -> PackedResult:
-    """What came of a bundle; without a document its reason says why there is none."""
-    stages, rules = StageWriter(order.room), _rules_of(order)
+    """Analyze a bundle; the result of a failed analysis has no document."""
+    stages, rules = StageWriter(order.scratch), _order_rules(order)
     if not rules:
         return PackedResult(order.sha256, order.name, order.size, "not begun", RULES_CHANGED)
 
     def call() -> Answer:
-        document = analyze(order.files, rules, OPTIONS, progress=stages.count, timings=_StageTimings(says=stages))
+        document = analyze(order.files, rules, OPTIONS, progress=stages.count, timings=_StageTimings(writer=stages))
         return Answer(json.dumps(document, default=dict).encode())
 
-    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files(order.files, order.room)))
-    stages.tell(STAGE_PACKING)
+    outcome = note_missing_layers(run_in_child(call, order.limits, allowed_files(order.files, order.scratch)))
+    stages.write(STAGE_PACKING)
     return _pack_outcome(order, outcome)
 
 
-def _rules_of(order: AnalysisOrder) -> tuple[Rule, ...]:
-    """The rules of the server; none if those of its folders are others by now, or have become mistaken."""
+def _order_rules(order: AnalysisOrder) -> tuple[Rule, ...]:
+    """Return the rules of the server; none if rules in its folders were changed or have become invalid."""
     try:
         rules = server_rules(order.rules)
     except ThpdiagError:
@@ -64,9 +64,9 @@ def _rules_of(order: AnalysisOrder) -> tuple[Rule, ...]:
 
 def _pack_outcome(order: AnalysisOrder, outcome: Outcome) -> PackedResult:
     if outcome.status is not Status.OK:
-        why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
-        here = f"{order.files[0].parent}/"  # nobody needs to know where our folders are
-        return PackedResult(order.sha256, order.name, order.size, outcome.name, why.replace(here, ""))
+        reason = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
+        folder = f"{order.files[0].parent}/"  # removed, since users must not see paths of the server
+        return PackedResult(order.sha256, order.name, order.size, outcome.name, reason.replace(folder, ""))
     document = json.loads(outcome.content)
     status, reason = status_of_document(document)
     rows = tuple((host, tuple(findings)) for host, findings in host_rows(document))
@@ -76,13 +76,13 @@ def _pack_outcome(order: AnalysisOrder, outcome: Outcome) -> PackedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StageTimings(Timings):
-    """Tells where the analysis is, in place of how long it takes."""
+    """Reports the stage of the analysis instead of measuring its duration."""
 
-    says: StageWriter
+    writer: StageWriter
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        with self.says.stage(name):
+        with self.writer.stage(name):
             yield
 
 

@@ -1,12 +1,11 @@
-"""Who may do what on the upload page, and what no request may do.
+"""Authentication and authorization of the upload page.
 
-`gate.protect` puts the parts around an application, in the order in which a request meets them:
+`gate.protect` wraps an application in middleware. A request passes, in this order:
 
-    http_protocol  connections of an address; the head of a request while it comes in: its size and its time
-    audit          one line per request in the log of the server, without secrets
-    headers        what a browser may do with an answer
-    gate           requests that no honest client sends, how much a route takes that is no upload, who it is (tokens,
-                   sessions, a proxy), whether the page is ours (origins, CSRF), the scopes
+    http    limits on connections per address and on the size and duration of a request head; security headers
+    audit   one line per request in the server log, without secrets
+    gate    malformed requests, size of bodies that are not uploads, identity (token, session, proxy), origin and CSRF,
+            scopes
 
-Before it starts, `principals.check_access` refuses to listen where anybody could come in.
+`principals.check_access` refuses a configuration that would let anyone in, before the server starts.
 """

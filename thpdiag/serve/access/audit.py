@@ -1,10 +1,10 @@
-"""The audit log (who did what, and what was refused) and the log of the server, one line per request.
+"""The audit log (who did what, and what was refused) and the server log with one line per request.
 
-The log of the server says that it runs; the audit log says what became of a customer's data, and outlives the other.
-Wrong tokens are noted until an address has used up its attempts, so that nobody can fill the disk with them.
+The audit log records what happened to a customer's data and is kept longer than the server log. Wrong tokens are
+recorded until an address has used up its attempts, so that a client cannot fill the disk with them.
 
-No secret is in any line, whoever writes it. Headers and queries are never written. For what libraries write, and for
-the words of exceptions, a formatter looks at each finished line and blots out what has the form of a secret.
+No line contains a secret. Headers and queries are never written. A formatter masks everything that has the form of a
+secret in each finished line, which covers lines of libraries and texts of exceptions.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from thpdiag.serve.access.principals import NOBODY, Access, Principal, client_address
 from thpdiag.serve.storage.access import AuditEntry
 
-MAX_AUDIT_CHARS: Final = 200  # of a text that came from outside
+MAX_AUDIT_CHARS: Final = 200  # of a text from a client, in a log line
 
 
 class Action(StrEnum):
-    """What somebody did, or wanted to do."""
+    """What a principal did or tried to do."""
 
     SIGN_IN = "sign-in"
     SIGN_OUT = "sign-out"
@@ -54,18 +54,20 @@ class Outcome(StrEnum):
     REFUSED = "refused"
 
 
-def audit_event(at: float, action: Action, outcome: Outcome, who: Principal, address: str, subject: str) -> AuditEntry:
-    """An entry with texts of a length and kind that every log can take."""
-    return AuditEntry(at, action, outcome, format_actor(who), escape_line(address), escape_line(subject))
+def audit_event(
+    time: float, action: Action, outcome: Outcome, principal: Principal, address: str, subject: str
+) -> AuditEntry:
+    """Return an entry whose texts are printable and of limited length."""
+    return AuditEntry(time, action, outcome, format_actor(principal), escape_line(address), escape_line(subject))
 
 
-def format_actor(who: Principal) -> str:
-    """Somebody in a line of a log: how they are known, what stays of them, their name; never a token."""
-    return escape_line(":".join(part for part in (who.way, who.key, who.name) if part))
+def format_actor(principal: Principal) -> str:
+    """Format a principal for a log line: authentication method, permanent key and name; never a token."""
+    return escape_line(":".join(filter(None, (principal.auth_method, principal.key, principal.name))))
 
 
 def escape_line(text: str) -> str:
-    """A text from outside on one line: what cannot be printed is escaped, what is long is cut."""
+    """Escape unprintable characters of a text and cut it to MAX_AUDIT_CHARS."""
     shown = "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text[:MAX_AUDIT_CHARS]
     )
@@ -74,7 +76,7 @@ def escape_line(text: str) -> str:
 
 REQUEST_LOGGER: Final = logging.getLogger("thpdiag.serve.requests")
 LOG_FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
-CLIENT_CLOSED_REQUEST: Final = 499  # what is noted where no answer was sent: the client went away, or a mistake of ours
+CLIENT_CLOSED_REQUEST: Final = 499  # logged if no answer was sent: the client left, or the handler failed
 SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
     (re.compile(r"(thpdiag(?:_|%5f)[0-9a-f]{16}(?:_|%5f))[0-9a-f]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic)\s+[^\s'\",]+", re.IGNORECASE), r"\1 ***"),
@@ -85,37 +87,37 @@ SECRETS: Final[tuple[tuple[re.Pattern[str], str], ...]] = (
         ),
         r"\1***",
     ),
-    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),  # of tokens of OpenID Connect
-    (re.compile(r"\b[0-9a-f]{32}\.[\w-]{4,8}\.[\w-]{43}(?![\w-])", re.IGNORECASE), "***"),  # of sessions, against CSRF
-    (re.compile(r"(/s/)[\w-]{43}(?![\w-])", re.ASCII), r"\1***"),  # of links to a case
+    (re.compile(r"\beyJ[\w-]+\.[\w-]+\.[\w-]*"), "***"),  # JSON Web Tokens of OpenID Connect
+    (re.compile(r"\b[0-9a-f]{32}\.[\w-]{4,8}\.[\w-]{43}(?![\w-])", re.IGNORECASE), "***"),  # session and CSRF tokens
+    (re.compile(r"(/s/)[\w-]{43}(?![\w-])", re.ASCII), r"\1***"),  # share links to a case
     (re.compile(r"(://[^\s:/@]*):[^\s/@]*@"), r"\1:***@"),
     (re.compile(r"(?<=\S)\?[^\s'\"]+"), "?***"),
 )
 
 
 def mask_secrets(text: str) -> str:
-    """A text without tokens, cookies, passwords of addresses, and queries."""
-    for pattern, instead in SECRETS:
-        text = pattern.sub(instead, text)
+    """Mask tokens, cookies, passwords in URLs, and queries."""
+    for pattern, replacement in SECRETS:
+        text = pattern.sub(replacement, text)
     return text
 
 
 class MaskingFormatter(logging.Formatter):
-    """Formats a record, its traceback too, and blots out secrets."""
+    """Formats a record with its traceback and masks secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
         return mask_secrets(super().format(record))
 
 
 def log_handler(stream: TextIO) -> logging.Handler:
-    """What writes the log; the only handler of the process, on the root logger."""
+    """Return the handler of the root logger, which is the only one of the process."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(MaskingFormatter(LOG_FORMAT))
     return handler
 
 
 class StatusRecorder:
-    """Passes an answer on; `status` is that of the answer as far as it came."""
+    """Forwards the messages of an answer and records its status code."""
 
     def __init__(self, send: Send) -> None:
         self.status = CLIENT_CLOSED_REQUEST
@@ -128,7 +130,7 @@ class StatusRecorder:
 
 
 class RequestLog:
-    """ASGI middleware: says of each request who sent it, from where, for what, and what the answer was."""
+    """ASGI middleware: logs address, principal, method, path and status of each request."""
 
     def __init__(self, app: ASGIApp, access: Access, write: Callable[[str], None] = REQUEST_LOGGER.info) -> None:
         self._app, self._access, self._write = app, access, write
@@ -141,20 +143,18 @@ class RequestLog:
         try:
             await self._app(scope, receive, answer)
         finally:
-            who = scope.get("state", {}).get("principal", NOBODY)
-            path = scope.get("raw_path") or scope["path"].encode(
-                "utf-8", "surrogatepass"
-            )  # as it was sent, without query
-            address = escape_line(address_of(scope, self._access)) or "-"
-            target = f"{escape_line(scope['method'])} {escape_line(path.decode('ascii', 'backslashreplace'))}"
-            self._write(f"{address} {format_actor(who)} {target} {answer.status}")
+            principal = scope.get("state", {}).get("principal", NOBODY)
+            raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")  # without the query
+            address = escape_line(request_address(scope, self._access)) or "-"
+            target = f"{escape_line(scope['method'])} {escape_line(raw_path.decode('ascii', 'backslashreplace'))}"
+            self._write(f"{address} {format_actor(principal)} {target} {answer.status}")
 
 
-def peer_of(scope: Scope) -> str:
-    """The address of the other end of the connection; empty on a Unix socket, which no list of addresses holds."""
+def peer_address(scope: Scope) -> str:
+    """Return the address of the peer; empty on a Unix socket, which is in no list of trusted addresses."""
     return str(scope["client"][0]) if scope.get("client") else ""
 
 
-def address_of(scope: Scope, access: Access) -> str:
-    """Whom a request comes from, behind trusted proxies too."""
-    return client_address(peer_of(scope), Headers(scope=scope).getlist("x-forwarded-for"), access.proxies)
+def request_address(scope: Scope, access: Access) -> str:
+    """Return the address of the client, looking through trusted proxies."""
+    return client_address(peer_address(scope), Headers(scope=scope).getlist("x-forwarded-for"), access.proxies)

@@ -1,22 +1,20 @@
 """Credentials: bearer tokens, sessions of a browser that begin with one, and CSRF tokens of our pages.
 
-    thpdiag_6f0c1b2a9d3e4f58_<64 hexadecimal digits>    a token: its prefix is no secret, 256 random bits are
-    PREFIX.NONCE.TIME.SIGNATURE                         a cookie that says by which token a session was begun
-    NONCE.TIME.SIGNATURE                                CSRF: signed for the session, or for the user of a proxy
+    thpdiag_6f0c1b2a9d3e4f58_<64 hexadecimal digits>    token: a public prefix and 256 secret random bits
+    PREFIX.NONCE.TIME.SIGNATURE                         session cookie: the prefix of the token that began it
+    NONCE.TIME.SIGNATURE                                CSRF token: signed for a session or for a proxy's user
 
-A token is shown once; what is kept is its sha256, found by the prefix. A digest without salt and stretching is enough
-here: nobody guesses 256 random bits, and a list of digests gives none away. The word in front lets scanners of
-repositories, and the log of this server, recognise a token. `Bearer` is the one way in which a token is looked at, with
-a request or when somebody signs in: attempts, digest, expiry, last use.
+A token is shown once; the database keeps its sha256, found by the prefix. A digest without salt and stretching is
+enough: 256 random bits cannot be guessed. The leading word lets scanners of repositories, and the log of this server,
+recognise a token. `Bearer` checks all tokens, those of requests and of sign-ins: attempts, digest, expiry, last use.
 
-Sessions are texts that only this server can have written, signed by itsdangerous; nothing is kept of them. A session
-ends with its token, which is looked up for each request, with its lifetime, and all of them with the key; who signs out
-makes the browser forget it. The cookie is HttpOnly and SameSite=Strict, over TLS `__Host-`: for this host alone, never
-in clear.
+Sessions are signed by itsdangerous and not stored. A session ends with its token, which is looked up for each request,
+and after its lifetime; all sessions end with the key. Signing out deletes the cookie. The cookie is HttpOnly and
+SameSite=Strict, over TLS `__Host-`: for this host alone, never in clear.
 
-Pages of ours carry a CSRF token; a change on behalf of a cookie or of a proxy's login has to give it back: in the
-header `X-CSRF-Token`, or as `csrf` in the query of a form's action, where it is known before a byte of the body is
-read, which of an upload is long. Queries are not logged and our pages send no referrer to others.
+Pages contain a CSRF token. A change that is authenticated by a cookie or a proxy has to return it in the header
+`X-CSRF-Token`, or as `csrf` in the query of a form's action, where it can be checked before the body of an upload is
+read. Queries are not logged, and pages send no referrer to other sites.
 
 Times are seconds since 1970 in UTC.
 """
@@ -49,54 +47,52 @@ from starlette.datastructures import Headers
 from thpdiag.errors import UsageError
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.http import RefusedError
-from thpdiag.serve.access.principals import NOBODY, Access, Principal, Scope, Way, address_prefix, known_scopes
+from thpdiag.serve.access.principals import NOBODY, Access, AuthMethod, Principal, Scope, address_prefix, known_scopes
 from thpdiag.serve.storage.access import AuditEntry, LoginTable, TokenRow, TokenTable
 from thpdiag.serve.storage.database import is_id
 
 ATTEMPT_BURST: Final = 10.0  # failures at once
-SECONDS_PER_ATTEMPT: Final = 6.0  # until one more is answered as such
-MAX_SOURCES: Final = 10_000  # kept at a time: memory is bounded whoever comes; the longest unseen goes first
+SECONDS_PER_ATTEMPT: Final = 6.0  # until one more failure is allowed
+MAX_SOURCES: Final = 10_000  # in memory; the least recently seen one is dropped first
 TOKEN_MARK: Final = "thpdiag_"
 TOKEN_SHAPE: Final = re.compile(rf"{TOKEN_MARK}([0-9a-f]{{16}})_[0-9a-f]{{64}}", re.ASCII)
-EMPTY_DIGEST: Final = sha256(b"").hexdigest()  # compared with where no token has the prefix; no token is empty
-USE_NOTED_SECONDS: Final = 60.0  # how exact the last use is: not every request shall write
+EMPTY_DIGEST: Final = sha256(b"").hexdigest()  # of no token; compared if no token has the prefix
+LAST_USE_STEP_SECONDS: Final = 60.0  # precision of the stored last use, so that not every request writes
 CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="thpdiag"'}
 INVALID_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="thpdiag", error="invalid_token"'}
 
 
 class Attempts:
-    """Wrong tokens that are still written down of a source, an address or the prefix of a token: a bucket that fills up
-    again with time.
+    """A token bucket of failed attempts for each source: a client address or the prefix of a token.
 
-    The secret cannot be guessed; what is limited is what those who try write to the log and the database. Only failures
-    count: who presents a token that is right is not asked how many others failed. All is called on the one thread of
-    the event loop.
+    The secret cannot be guessed; the limit is on what failures write to the log and the database. A valid token is
+    accepted whatever the number of failures. All calls come from the thread of the event loop.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic, most_sources: int = MAX_SOURCES) -> None:
-        self._clock, self._most = clock, most_sources
-        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # source: attempts, and when it was so
+    def __init__(self, clock: Callable[[], float] = time.monotonic, max_sources: int = MAX_SOURCES) -> None:
+        self._clock, self._max_sources = clock, max_sources
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # source: attempts left, at which time
 
     def count_failure(self, *sources: str) -> float:
-        """0 if it counts with each of them; else it does with none, and these are the seconds until it would."""
+        """Take an attempt from each source and return 0; if one is exhausted, return the seconds to wait instead."""
         now = self._clock()
         left = {source: self._attempts_left(source, now) for source in sources}
-        if (least := min(left.values())) < 1:
-            return (1 - least) * SECONDS_PER_ATTEMPT
+        if (fewest := min(left.values())) < 1:
+            return (1 - fewest) * SECONDS_PER_ATTEMPT
         for source in sources:
-            self._left[source] = (left[source] - 1, now)
-            self._left.move_to_end(source)
-        while len(self._left) > self._most:
-            self._left.popitem(last=False)
+            self._buckets[source] = (left[source] - 1, now)
+            self._buckets.move_to_end(source)
+        while len(self._buckets) > self._max_sources:
+            self._buckets.popitem(last=False)
         return 0.0
 
     def _attempts_left(self, source: str, now: float) -> float:
-        left, then = self._left.get(source, (ATTEMPT_BURST, now))
-        return min(ATTEMPT_BURST, left + (now - then) / SECONDS_PER_ATTEMPT)
+        left, updated = self._buckets.get(source, (ATTEMPT_BURST, now))
+        return min(ATTEMPT_BURST, left + (now - updated) / SECONDS_PER_ATTEMPT)
 
 
 def mint_token(label: str, scopes: frozenset[Scope], now: float, expires: float | None = None) -> tuple[str, TokenRow]:
-    """A new token as its owner gets to see it, this once, and as it is kept."""
+    """Return the secret of a new token, to be shown once, and its row."""
     if not label.strip() or not label.isprintable():
         raise UsageError("a token needs a printable name, to identify it later")
     if not scopes:
@@ -109,14 +105,11 @@ def mint_token(label: str, scopes: frozenset[Scope], now: float, expires: float 
 
 
 def find_token(presented: str, tokens: TokenTable, now: float) -> TokenRow | None:
-    """The token that this text is, if there is one and it has not expired.
-
-    The digests are compared whatever was found, and in a time that tells nothing of where they differ.
-    """
-    shaped = TOKEN_SHAPE.fullmatch(presented)
-    known = tokens.find(shaped[1]) if shaped else None
-    same = hmac.compare_digest(_digest(presented), known.sha256 if known else EMPTY_DIGEST)
-    return known if known and same and is_alive(known, now) else None
+    """Return the row of a valid token, or None. Digests are always compared, in constant time."""
+    match = TOKEN_SHAPE.fullmatch(presented)
+    token = tokens.find(match[1]) if match else None
+    same = hmac.compare_digest(_digest(presented), token.sha256 if token else EMPTY_DIGEST)
+    return token if token and same and is_alive(token, now) else None
 
 
 def _digest(secret: str) -> str:
@@ -129,14 +122,14 @@ def is_alive(token: TokenRow, now: float) -> bool:
 
 
 def note_use(token: TokenRow, tokens: TokenTable, now: float) -> None:
-    """Writes the last use down, at most once a minute."""
-    if token.used is None or now - token.used >= USE_NOTED_SECONDS:
+    """Store the time of the last use, at most once a minute."""
+    if token.used is None or now - token.used >= LAST_USE_STEP_SECONDS:
         tokens.touch(token.prefix, now)
 
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Tokens with what limits and records their use; `record` may wait for a disk."""
+    """Authenticates tokens and sessions, and records failures; `record` may wait for a disk."""
 
     tokens: TokenTable
     attempts: Attempts
@@ -145,37 +138,40 @@ class Bearer:
     logins: LoginTable | None = None
 
     async def principal(self, presented: str, address: str) -> Principal:
-        """Who presents a token. It is looked at first: wrong ones of the same address keep no right one out."""
-        now, shaped = self.clock(), TOKEN_SHAPE.fullmatch(presented)
-        token = await run_in_threadpool(self._identify, presented, now) if shaped else None
+        """Return the owner of a token; RefusedError if it is not valid.
+
+        The token is checked before the attempts, so that failures from the same address do not lock out a valid one.
+        """
+        now, match = self.clock(), TOKEN_SHAPE.fullmatch(presented)
+        token = await run_in_threadpool(self._identify, presented, now) if match else None
         if token is None:
-            sources = (address_prefix(address), *((f"token {shaped[1]}",) if shaped else ()))
+            sources = (address_prefix(address), *((f"token {match[1]}",) if match else ()))
             if wait := self.attempts.count_failure(*sources):
                 words = "this token is not valid, and too many wrong ones came from this address or with its prefix"
                 raise RefusedError(429, words, {"Retry-After": str(ceil(wait))})
-            subject = shaped[1] if shaped else "not a token of this server"
+            subject = match[1] if match else "not a token of this server"
             failure = audit_event(now, Action.AUTHENTICATE, Outcome.REFUSED, NOBODY, address, subject)
             await run_in_threadpool(self.record, failure)
             raise RefusedError(401, "this token is not valid", INVALID_CHALLENGE)
-        return Principal(token.label, Way.TOKEN, known_scopes(token.scopes), token.prefix)
+        return Principal(token.label, AuthMethod.TOKEN, known_scopes(token.scopes), token.prefix)
 
     async def session(self, prefix: str, nonce: str) -> Principal | None:
-        """Who began a session, as long as the token that it was begun with is valid."""
+        """Return the owner of a session, as long as the token that began it is valid."""
         now = self.clock()
         token = await run_in_threadpool(self.tokens.find, prefix)
         if token is None or not is_alive(token, now):
             return None
         await run_in_threadpool(note_use, token, self.tokens, now)
-        return Principal(token.label, Way.SESSION, known_scopes(token.scopes), token.prefix, nonce)
+        return Principal(token.label, AuthMethod.SESSION, known_scopes(token.scopes), token.prefix, nonce)
 
     async def login_session(self, key: str, nonce: str) -> Principal | None:
-        """Who began a session with OpenID Connect, as long as it lasts."""
+        """Return the owner of a session begun with OpenID Connect, until it expires."""
         if self.logins is None or not is_id(key):
             return None
         login = await run_in_threadpool(self.logins.find, key, self.clock())
         if login is None:
             return None
-        return Principal(login.name, Way.OIDC, known_scopes(login.scopes), login.subject, f"{key}.{nonce}")
+        return Principal(login.name, AuthMethod.OIDC, known_scopes(login.scopes), login.subject, f"{key}.{nonce}")
 
     def _identify(self, presented: str, now: float) -> TokenRow | None:
         token = find_token(presented, self.tokens, now)
@@ -194,9 +190,9 @@ MAX_QUERY_FIELDS: Final = 32
 
 
 def load_key(file: Path) -> bytes:
-    """The key in a file that only its owner can read; made if there is none, by whoever is first.
+    """Read the signing key; create it atomically if the file is missing. UsageError if others can read it.
 
-    It lies in the data folder, so that sessions outlive a restart; without it all of them end.
+    It is in the data folder, so that sessions outlive a restart; without it all of them end.
     """
     with suppress(FileExistsError), tempfile.NamedTemporaryFile(dir=file.parent, prefix=".key-") as made:
         made.write(secrets.token_bytes(KEY_BYTES))  # mode 600 from the beginning
@@ -210,10 +206,10 @@ def load_key(file: Path) -> bytes:
 
 
 class _Signer(TimestampSigner):
-    """Signs for one purpose at one moment, in seconds since 1970."""
+    """Signs for one purpose at a given time, in seconds since 1970."""
 
     def __init__(self, key: bytes, now: float, *purpose: str) -> None:
-        salt = json.dumps(purpose)  # the borders between the words count too
+        salt = json.dumps(purpose)  # unambiguous, unlike a concatenation
         super().__init__(key, salt=salt, key_derivation="hmac", digest_method=hashlib.sha256)
         self._now = int(now)
 
@@ -221,7 +217,7 @@ class _Signer(TimestampSigner):
         return self._now
 
     def verify(self, signed: str, seconds: int) -> str | None:
-        """What was signed here, not in the future and less than so many seconds ago."""
+        """Return a text that was signed less than `seconds` ago and not in the future; otherwise None."""
         try:
             return self.unsign(signed, max_age=seconds - 1).decode()
         except (BadData, ValueError):
@@ -229,18 +225,19 @@ class _Signer(TimestampSigner):
 
 
 def issue_csrf_token(key: bytes, principal: Principal, now: float) -> str:
-    """A token for the pages of somebody, another one each time."""
-    signer = _Signer(key, now, "csrf", principal.way, principal.binding)
+    """Return a new token for a page of a principal."""
+    signer = _Signer(key, now, "csrf", principal.auth_method, principal.binding)
     return signer.sign(secrets.token_hex(NONCE_BYTES)).decode()
 
 
 def is_csrf_token_of(key: bytes, principal: Principal, presented: str, now: float) -> bool:
-    """Whether a token was issued for this session or user, and not too long ago."""
-    return _Signer(key, now, "csrf", principal.way, principal.binding).verify(presented, CSRF_SECONDS) is not None
+    """Whether a token was issued to this session or user and has not expired."""
+    signer = _Signer(key, now, "csrf", principal.auth_method, principal.binding)
+    return signer.verify(presented, CSRF_SECONDS) is not None
 
 
 def presented_csrf_token(headers: Headers, query: bytes) -> str:
-    """The token that a request carries; empty if there is none, or more than one."""
+    """Return the CSRF token of a request; empty if there is none, or more than one."""
     if CSRF_HEADER in headers:
         presented = headers.getlist(CSRF_HEADER)
     else:
@@ -253,19 +250,19 @@ def presented_csrf_token(headers: Headers, query: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What a cookie says."""
+    """The content of a session cookie."""
 
-    prefix: str  # of the token
-    nonce: str  # tells this session from others of the same token
+    prefix: str  # of the token, or the id of a login
+    nonce: str  # distinguishes sessions of the same token
 
 
 def begin_session(key: bytes, prefix: str, now: float) -> str:
-    """The value of the cookie of a new session."""
+    """Return the cookie value of a new session."""
     return _Signer(key, now, "session").sign(f"{prefix}.{secrets.token_hex(NONCE_BYTES)}").decode()
 
 
 def read_session(key: bytes, value: str, now: float) -> Session | None:
-    """The session of a cookie, if this server began it and its time is not over."""
+    """Return the session of a cookie value that this server signed and that has not expired; otherwise None."""
     signed = _Signer(key, now, "session").verify(value, SESSION_SECONDS)
     return None if signed is None else Session(*signed.split("."))
 
@@ -275,39 +272,41 @@ def cookie_name(*, over_tls: bool) -> str:
 
 
 def set_cookie_header(value: str, *, over_tls: bool) -> str:
-    """The Set-Cookie header that begins a session; an empty value ends it."""
-    lasts = SESSION_SECONDS if value else 0
+    """Return the Set-Cookie header of a session; an empty value deletes the cookie."""
+    lifetime = SESSION_SECONDS if value else 0
+    return _set_cookie(cookie_name(over_tls=over_tls), value, lifetime, "Strict", over_tls=over_tls)
+
+
+def _set_cookie(name: str, value: str, seconds: int, same_site: str, *, over_tls: bool) -> str:
     secure = "; Secure" if over_tls else ""
-    return f"{cookie_name(over_tls=over_tls)}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Strict{secure}"
+    return f"{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}"
 
 
 def session_cookie(headers: Headers, *, over_tls: bool) -> str:
-    """The value of our cookie. Two of that name are none: a neighbour of this host may have set one of them."""
     return _cookie(headers, cookie_name(over_tls=over_tls))
 
 
 def _cookie(headers: Headers, name: str) -> str:
+    """Return the value of a cookie; empty if there are two, since another host of the domain may have set one."""
     pairs = [pair.strip().partition("=") for line in headers.getlist("cookie") for pair in line.split(";")]
     values = [value for key, _, value in pairs if key == name]
     return values[0] if len(values) == 1 else ""
 
 
-def seal_flow(key: bytes, told: str, now: float) -> str:
-    """A text that a browser keeps while somebody signs in elsewhere, signed."""
-    return _Signer(key, now, "flow").sign(base64.urlsafe_b64encode(told.encode()).decode()).decode()
+def seal_flow(key: bytes, text: str, now: float) -> str:
+    """Sign a text that a browser keeps during a sign-in at a provider."""
+    return _Signer(key, now, "flow").sign(base64.urlsafe_b64encode(text.encode()).decode()).decode()
 
 
 def open_flow(key: bytes, value: str, now: float, seconds: int) -> str | None:
-    """The text, if it was sealed here and not too long ago."""
+    """Return the text of `seal_flow` if the signature is valid and not older than `seconds`; otherwise None."""
     signed = _Signer(key, now, "flow").verify(value, seconds)
     return None if signed is None else base64.urlsafe_b64decode(signed).decode()
 
 
 def flow_cookie_header(value: str, seconds: int, *, over_tls: bool) -> str:
-    """The Set-Cookie header; SameSite=Lax, since the browser comes back from another site. Empty: forget it."""
-    secure = "; Secure" if over_tls else ""
-    lasts = seconds if value else 0
-    return f"{_flow_name(over_tls=over_tls)}={value}; Path=/; Max-Age={lasts}; HttpOnly; SameSite=Lax{secure}"
+    """Return the Set-Cookie header; SameSite=Lax, since the browser comes back from another site. Empty: delete it."""
+    return _set_cookie(_flow_name(over_tls=over_tls), value, seconds if value else 0, "Lax", over_tls=over_tls)
 
 
 def flow_cookie(headers: Headers, *, over_tls: bool) -> str:
@@ -319,8 +318,9 @@ def _flow_name(*, over_tls: bool) -> str:
 
 
 async def sign_in(presented: str, address: str, bearer: Bearer, access: Access, key: bytes) -> str:
-    """The Set-Cookie header of a session for this token; the same attempts count as for tokens of requests."""
-    who = await bearer.principal(presented.strip(), address)
+    """Return the Set-Cookie header of a session for a token; failures count as for tokens of requests."""
+    principal = await bearer.principal(presented.strip(), address)
     now = bearer.clock()
-    await run_in_threadpool(bearer.record, audit_event(now, Action.SIGN_IN, Outcome.DONE, who, address, who.key))
-    return set_cookie_header(begin_session(key, who.key, now), over_tls=access.over_tls)
+    event = audit_event(now, Action.SIGN_IN, Outcome.DONE, principal, address, principal.key)
+    await run_in_threadpool(bearer.record, event)
+    return set_cookie_header(begin_session(key, principal.key, now), over_tls=access.over_tls)

@@ -1,30 +1,28 @@
-"""The gate: each request has a route, somebody who is known, a page of ours if a browser sends it, and the scope.
+"""The gate: checks route, identity, origin and scope of each request before its body is read.
 
-What a request may do is decided here, before a byte of its body is read and before the application sees it. The
-application finds who it was in `request.state.principal`.
+The application finds the sender in `request.state.principal`.
 
-**Routes** name the scopes that they need; a request that none names is refused. The table stands in one place
-(`thpdiag.serve.routes`), so that a route that somebody adds is closed until it says whom it is for. `{...}` is one
-segment of a path; HEAD is like GET.
+**Routes** name the scopes that they need; a request without a route is refused. All routes are in one table
+(`thpdiag.serve.routes`), so that a new route is closed until it names its scopes. `{...}` is one segment of a path;
+HEAD is handled like GET.
 
-    Rule("GET", "/api/v1/cases/{id}", (Scope.READ,), get_case)
-    Rule("PUT", "/api/v1/bundles/{name}", (Scope.UPLOAD,), put_bundle, streams=True)
+    RouteRule("GET", "/api/v1/cases/{id}", (Scope.READ,), get_case)
+    RouteRule("PUT", "/api/v1/bundles/{name}", (Scope.UPLOAD,), put_bundle, streams=True)
 
-**Who** it is: a request with a token is who the token says, or refused; a cookie beside it changes nothing. Only
-without a token is a proxy, a cookie or the missing login looked at, and then the request has to come from a page of
-ours, since a browser sends those by itself.
+**Identity.** A token in the request determines the principal, or the request is refused; a cookie next to it is
+ignored. Without a token, the header of a proxy, a cookie or the mode without login identifies the sender. A browser
+sends these by itself, so the request has to come from a page of this server.
 
-**Origins.** Without any login that is all there is: a page from anywhere, open in a browser on this machine, can send
-requests to a loopback address, and with a name of its own that it lets point there (DNS rebinding) it could read the
-answers. So the name in Host must be one of ours, a change has to come from a page of ours, and parts of our pages are
-for them alone. `Sec-Fetch-Site` is sent by browsers only to TLS and to loopback, `Origin` with every change by browsers
-of today, and as `null` where the policy on referrers hides it; programs send neither.
+**Origins.** In the mode without login this is the only protection: any page in a browser on this machine can send
+requests to a loopback address, and with DNS rebinding (a name of its own that resolves to loopback) it could read the
+answers. So Host must be a name of this server, changes have to come from its pages, and only its pages may embed parts
+of it. Browsers send `Sec-Fetch-Site` only over TLS and to loopback; current browsers send `Origin` with every change,
+as `null` where the referrer policy hides it; programs send neither.
 
-**Limits** of forms that no honest client sends, and of bodies that are no upload. The server has decoded the path
-already: `%2F` is a slash by then and `%2E%2E` two dots. So it is the path as it was sent that is looked at. Headers
-that mean one thing may come once: of two, the gate and what stands behind it could each believe another. A body that is
-no upload is read whole before the application sees it: it is small, so that a slow sender costs neither a worker nor
-memory, and nobody has to stop in the middle.
+**Limits** on malformed requests and on bodies that are not uploads. The server has decoded the path already: `%2F`
+became a slash and `%2E%2E` two dots, so the raw path is checked. Headers with a single value may occur once: of two,
+the gate and the application could each use a different one. A body that is not an upload is small and read completely
+before the application is called, so that a slow sender occupies neither a worker nor memory.
 """
 
 from __future__ import annotations
@@ -44,34 +42,34 @@ from starlette.types import Scope as Request
 
 from thpdiag.errors import StorageError
 from thpdiag.serve.access import credentials
-from thpdiag.serve.access.audit import Action, Outcome, RequestLog, address_of, audit_event, peer_of
+from thpdiag.serve.access.audit import Action, Outcome, RequestLog, audit_event, peer_address, request_address
 from thpdiag.serve.access.credentials import CHALLENGE, TOKEN_MARK, Bearer
 from thpdiag.serve.access.http import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
 from thpdiag.serve.access.principals import (
     LOCAL,
     NOBODY,
     Access,
+    AuthMethod,
     Mode,
     Principal,
     Scope,
-    Way,
     is_in_networks,
     parse_address,
 )
 
-ID_SHAPE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}", re.ASCII)  # of a case or an upload; the digest of a bundle
-Handler = Callable[..., Any]  # of a request and the server, `async` or called in a thread; its answer
+ID_SHAPE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{64}", re.ASCII)  # id of a case or an upload, digest of a bundle
+Handler = Callable[..., Any]  # (request, server) -> response; `async`, or called in a thread
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
-    """Whom a route is for, and what answers it."""
+class RouteRule:
+    """A route with its scopes and its handler."""
 
     method: str
     path: str
-    scopes: tuple[Scope, ...]  # one of these is needed; none: anybody may, without a login
+    scopes: tuple[Scope, ...]  # one of these is needed; none: open to everyone without a login
     handler: Handler | None = None
-    streams: bool = False  # an upload: limits its body itself; a POST may stand for a PATCH of the same scope
+    streams: bool = False  # an upload: limits its body itself; a POST may be a PATCH by X-HTTP-Method-Override
 
     @property
     def pattern(self) -> re.Pattern[str]:
@@ -79,42 +77,42 @@ class Rule:
 
     @property
     def is_page(self) -> bool:
-        """Whether it is for people; all others are for programs, whose refusals are data."""
+        """Whether it is for people; the other routes are for programs and refuse with problem JSON."""
         return not self.path.startswith(("/api/", "/files", "/healthz", "/readyz", "/metrics"))
 
     def anonymous_path(self, path: str) -> str:
-        """A path for the audit log: with ids, without names that a customer chose."""
+        """Return a path for the audit log: with ids, without names that a customer chose."""
         pairs = zip(self.path.split("/"), path.split("/"), strict=True)
-        return "/".join(came if ID_SHAPE.fullmatch(came) else part for part, came in pairs)
+        return "/".join(sent if ID_SHAPE.fullmatch(sent) else pattern for pattern, sent in pairs)
 
 
 class Routes:
-    """The table; the first rule that fits counts."""
+    """The table of routes; the first match wins."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[RouteRule]) -> None:
         self.rules = tuple(rules)
         self._patterns = tuple((rule, rule.pattern) for rule in self.rules)
 
-    def find(self, method: str, path: str) -> Rule | None:
-        fitting = {rule.method: rule for rule, pattern in reversed(self._patterns) if pattern.fullmatch(path)}
-        return fitting.get(method) or (fitting.get("GET") if method == "HEAD" else None)
+    def find(self, method: str, path: str) -> RouteRule | None:
+        matches = {rule.method: rule for rule, pattern in reversed(self._patterns) if pattern.fullmatch(path)}
+        return matches.get(method) or (matches.get("GET") if method == "HEAD" else None)
 
     def methods(self, path: str) -> tuple[str, ...]:
-        """The methods that a path has, for the answer 405; none if there is no such path."""
+        """Return the methods of a path, for a 405; none if there is no such path."""
         return tuple(sorted({rule.method for rule, pattern in self._patterns if pattern.fullmatch(path)}))
 
 
 HOST_SHAPE: Final = re.compile(r"(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::\d{1,5})?", re.ASCII | re.IGNORECASE)
 START_PATH: Final = "/"
 MAX_LOCAL_CHARS: Final = 2_000
-# One slash, and no second one behind it, also not one of those that browsers read as a slash or skip on the way to it.
+# One slash that no second one follows, nor a backslash (read as a slash) or a control character (skipped by browsers).
 _LOCAL_PATH: Final = re.compile(r"/(?![/\\])[!-\[\]-~]*", re.ASCII)
 
 
 def allowed_origins(headers: Headers, access: Access) -> frozenset[str]:
-    """The origins that a page of ours can have for this request; none if Host names something else.
+    """Return the origins of pages of this server for a request; none if Host is another name.
 
-    Without origins of its own the server is known by loopback names, at any port: a tunnel may end at another.
+    Without configured origins these are loopback names with any port, since a tunnel may use another port.
     """
     host = headers.get("host", "").lower()
     if not HOST_SHAPE.fullmatch(host):
@@ -128,9 +126,9 @@ def allowed_origins(headers: Headers, access: Access) -> frozenset[str]:
 
 
 def is_cross_site(method: str, headers: Headers, origins: Collection[str]) -> bool:
-    """Whether a page that is not ours made a browser send this."""
+    """Whether a page of another site made a browser send this request."""
     site = headers.get("sec-fetch-site")
-    if method in SAFE_METHODS:  # a link to us is welcome; a part of another page, or a frame in it, is not
+    if method in SAFE_METHODS:  # links from other sites are allowed, embedding and framing are not
         navigates = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
         return site in ("cross-site", "same-site") and not navigates
     origin = headers.get("origin")
@@ -142,13 +140,13 @@ def is_cross_site(method: str, headers: Headers, origins: Collection[str]) -> bo
 
 
 def local_path(address: str, *, but: str = "") -> str:
-    """An address that came with a request if it leads to this server and not to the page `but`; else the start page."""
+    """Return an untrusted address if it is a path of this server other than `but`; otherwise the start page."""
     is_local = len(address) <= MAX_LOCAL_CHARS and _LOCAL_PATH.fullmatch(address) is not None
     return address if is_local and address.partition("?")[0] != but else START_PATH
 
 
 def path_with_return(page: str, address: str) -> str:
-    """The address of a page that gets to know where to go on from it; to the start page it goes anyway."""
+    """Return the path of a page with the address to continue at in `to`, unless that is the start page."""
     return page if local_path(address, but=page) == START_PATH else f"{page}?to={quote(address, safe='/')}"
 
 
@@ -166,9 +164,9 @@ HIDDEN_SEPARATORS: Final = re.compile(rb"%(?:2f|5c|[01][0-9a-f]|7f)|[\\\x00-\x20
 
 
 def check_shape(scope: Request) -> None:
-    """RefusedError if something is wrong with the form of a request."""
-    raw: list[tuple[bytes, bytes]] = scope["headers"]
-    if len(raw) > MAX_HEADERS or sum(len(name) + len(value) for name, value in raw) > MAX_HEAD_BYTES:
+    """RefusedError if a request is malformed."""
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]
+    if len(pairs) > MAX_HEADERS or sum(len(name) + len(value) for name, value in pairs) > MAX_HEAD_BYTES:
         raise RefusedError(431, "the headers of this request are too large")
     path = scope.get("raw_path") or scope["path"].encode()
     if len(path) + len(scope["query_string"]) > MAX_TARGET_BYTES:
@@ -183,14 +181,14 @@ def check_shape(scope: Request) -> None:
 
 
 def is_deceptive_path(path: bytes) -> bool:
-    """Whether a path, as it was sent, hides a separator or a control character, or climbs."""
+    """Whether a raw path has encoded separators, control characters, empty segments, `.` or `..`."""
     segments = [unquote_to_bytes(segment) for segment in path.split(b"/")]
-    climbs = any(segment in (b".", b"..") for segment in segments)
-    return not path.startswith(b"/") or b"" in segments[1:-1] or climbs or HIDDEN_SEPARATORS.search(path) is not None
+    has_dots = any(segment in (b".", b"..") for segment in segments)
+    return not path.startswith(b"/") or b"" in segments[1:-1] or has_dots or HIDDEN_SEPARATORS.search(path) is not None
 
 
 class BodyLimit:
-    """ASGI middleware: reads the body of what is no upload, up to a limit."""
+    """ASGI middleware: reads the body of a request that is not an upload, up to a limit."""
 
     def __init__(self, app: ASGIApp, routes: Routes, seconds: float = BODY_SECONDS) -> None:
         self._app, self._routes, self._seconds = app, routes, seconds
@@ -209,13 +207,13 @@ class BodyLimit:
             return
         unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
-        async def replay() -> Message:  # and after the body what else comes: that the client goes away
+        async def replay() -> Message:  # after the body: later messages, such as a disconnect
             return unread.pop() if unread else await receive()
 
         await self._app(scope, replay, send)
 
     async def _read(self, headers: Headers, receive: Receive) -> bytes | None:
-        """The body; None if the client went away. The server has refused a length that is no number."""
+        """Return the body; None if the client left. The server has refused a length that is not a number."""
         too_large = RefusedError(413, f"more than {MAX_BODY_BYTES >> 10} KiB are for uploads only")
         length = headers.get("content-length", "")
         if length.isascii() and length.isdigit() and int(length[:20]) > MAX_BODY_BYTES:
@@ -236,22 +234,23 @@ class BodyLimit:
 
 RETRY: Final = {"Retry-After": "10"}
 LOG: Final = logging.getLogger(__name__)
+CSRF_METHODS: Final = (AuthMethod.SESSION, AuthMethod.PROXY, AuthMethod.OIDC)  # need a CSRF token for changes
 FORWARDING_HEADERS: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
 def protect(
     app: ASGIApp, access: Access, routes: Routes, bearer: Bearer, key: bytes, problem: Callable[[], str] = str
 ) -> ASGIApp:
-    """The application as it may be served, with all middleware of access around it."""
+    """Wrap an application in the middleware of access."""
     gate = Gate(BodyLimit(app, routes), access, routes, bearer, key, problem)
     return RequestLog(SecurityHeaders(gate), access)
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """ASGI middleware. `key` is the server's own: 32 random bytes or more, which nobody else can read.
+    """ASGI middleware. `key` is the signing key of the server: at least 32 random bytes.
 
-    `problem` says why the store cannot be believed; as long as it does, nothing is answered from it.
+    `problem` returns why the store cannot be used; until it is empty, nothing is answered from the store.
     """
 
     app: ASGIApp
@@ -280,7 +279,7 @@ class Gate:
         await self.app(scope, receive, send)
 
     async def _admit(self, scope: Request) -> Principal:
-        """Who may do this. What somebody may not do is written down; failures of tokens are where they are found."""
+        """Return the sender of an allowed request. Refusals with 403 are recorded here, bad tokens by `Bearer`."""
         headers, method, path = Headers(scope=scope), scope["method"], scope["path"]
         rule = self.routes.find(method, path)
         if rule is None:
@@ -289,39 +288,39 @@ class Gate:
             raise RefusedError(404, "there is nothing at this address")
         if "x-http-method-override" in headers and not (method == "POST" and rule.streams):
             raise RefusedError(400, "a header must not override the method of the request")
-        who = NOBODY
+        principal = NOBODY
         if words := self.problem():
             if rule.scopes or method not in SAFE_METHODS:
                 raise RefusedError(503, f"this server is not ready: {words}", RETRY)
-            return who
+            return principal
         try:
-            who = await self._identify(scope, headers)
-            self._check_site(rule, who, method, headers)
-            self._check_scopes(rule, who, scope, headers)
+            principal = await self._identify(scope, headers)
+            self._check_site(rule, principal, method, headers)
+            self._check_scopes(rule, principal, scope, headers)
         except RefusedError as refused:
             if refused.status == 403:
                 subject = f"{method} {rule.anonymous_path(path)}: {refused.words}"
-                address = address_of(scope, self.access)
-                entry = audit_event(self.bearer.clock(), Action.REQUEST, Outcome.REFUSED, who, address, subject)
+                address = request_address(scope, self.access)
+                entry = audit_event(self.bearer.clock(), Action.REQUEST, Outcome.REFUSED, principal, address, subject)
                 await run_in_threadpool(self.bearer.record, entry)
             raise
-        return who
+        return principal
 
     async def _identify(self, scope: Request, headers: Headers) -> Principal:
-        """Who sends it; NOBODY if nothing says so."""
+        """Return the sender of a request; NOBODY without credentials."""
         if self.access.mode is Mode.NONE:
-            if any(name in headers for name in FORWARDING_HEADERS):  # loopback is open to whoever reaches the proxy
+            if any(name in headers for name in FORWARDING_HEADERS):  # all clients of the proxy would have access
                 raise RefusedError(403, "a proxy is in front of this server, which has no login: set --access")
             return LOCAL
         authorization = headers.get("authorization")
         if authorization is not None:
             kind, _, presented = authorization.partition(" ")
             secret = presented.strip() if kind.lower() == "bearer" else ""
-            # a proxy may pass on what its own login consists of, Basic or Bearer
+            # a proxy may forward the credentials of its own login, Basic or Bearer
             if secret.startswith(TOKEN_MARK) or self.access.mode in (Mode.TOKENS, Mode.OIDC):
-                return await self.bearer.principal(secret, address_of(scope, self.access))
+                return await self.bearer.principal(secret, request_address(scope, self.access))
         if self.access.mode is Mode.PROXY:
-            return self._user_of_proxy(peer_of(scope), headers)
+            return self._user_of_proxy(peer_address(scope), headers)
         cookie = credentials.session_cookie(headers, over_tls=self.access.over_tls)
         session = credentials.read_session(self.key, cookie, self.bearer.clock())
         if session is None:
@@ -330,7 +329,7 @@ class Gate:
         return await find(session.prefix, session.nonce) or NOBODY
 
     def _user_of_proxy(self, peer: str, headers: Headers) -> Principal:
-        """The user whom a trusted proxy names. Any other that sends its header is refused, not just ignored."""
+        """Return the user that a trusted proxy names. The header from another peer is refused, not just ignored."""
         users = [name.strip() for name in headers.getlist(self.access.user_header)]
         if not users:
             return NOBODY
@@ -339,11 +338,11 @@ class Gate:
         if not users[0]:
             return NOBODY
         scopes = LOCAL.scopes if users[0] in self.access.admins else self.access.user_scopes
-        return Principal(users[0], Way.PROXY, scopes, binding=users[0])
+        return Principal(users[0], AuthMethod.PROXY, scopes, binding=users[0])
 
-    def _check_site(self, rule: Rule, who: Principal, method: str, headers: Headers) -> None:
-        """That no other site has a hand in it; of what anybody may read that does not matter."""
-        if not who.ambient or (not rule.scopes and method in SAFE_METHODS):
+    def _check_site(self, rule: RouteRule, principal: Principal, method: str, headers: Headers) -> None:
+        """RefusedError if another site triggered the request; not checked for reading what is open to everyone."""
+        if not principal.ambient or (not rule.scopes and method in SAFE_METHODS):
             return
         origins = allowed_origins(headers, self.access)
         if not origins:
@@ -351,22 +350,22 @@ class Gate:
         if is_cross_site(method, headers, origins):
             raise RefusedError(403, "this request was sent by a page of another site")
 
-    def _check_scopes(self, rule: Rule, who: Principal, scope: Request, headers: Headers) -> None:
-        """That they may do this, and that a page of theirs shows that they meant to."""
+    def _check_scopes(self, rule: RouteRule, principal: Principal, scope: Request, headers: Headers) -> None:
+        """RefusedError without one of the scopes, or without a CSRF token where one is needed."""
         if not rule.scopes:
             return
-        if who.way is Way.NOBODY:
+        if principal.auth_method is AuthMethod.NOBODY:
             self._ask_for_login(scope, headers)
-        if not any(map(who.may, rule.scopes)):
+        if not any(map(principal.may, rule.scopes)):
             raise RefusedError(403, f"this needs the scope {' or '.join(rule.scopes)}")
-        if scope["method"] in SAFE_METHODS or who.way not in (Way.SESSION, Way.PROXY, Way.OIDC):
+        if scope["method"] in SAFE_METHODS or principal.auth_method not in CSRF_METHODS:
             return
         presented = credentials.presented_csrf_token(headers, scope["query_string"])
-        if not credentials.is_csrf_token_of(self.key, who, presented, self.bearer.clock()):
+        if not credentials.is_csrf_token_of(self.key, principal, presented, self.bearer.clock()):
             raise RefusedError(403, "this page is too old or from another server: load it again")
 
     def _ask_for_login(self, scope: Request, headers: Headers) -> None:
-        """Somebody with a browser is shown where to begin a session, and goes on from there."""
+        """Refuse a program with 401, redirect a browser to the sign-in page and back from there."""
         words, page = "this needs a token", self.access.sign_in
         if page and self.access.mode in (Mode.TOKENS, Mode.OIDC) and scope["method"] == "GET" and wants_page(headers):
             path: bytes = scope.get("raw_path") or b""

@@ -1,20 +1,20 @@
-"""HTTP: how slowly and how large a request may come in, refusals, and the headers of every answer.
+"""HTTP: limits on the head of a request, refusals, and security headers of every answer.
 
-uvicorn with httptools has no limit for the head of a request: it collects headers as long as they come, before any
-application is called, and waits for ever for the first ones of a connection. Trailers of a chunked body it adds to the
-headers of a request that is being served. Here bytes are counted that were read and led to nothing: no whole head, no
-byte of a body. That holds for a head, for trailers and for the extensions of chunks alike. Trailers are dropped. A
-proxy in front is one address; it can have as many connections as anybody, and has to limit its clients itself.
+uvicorn with httptools does not limit the head of a request: it collects headers before any application is called, waits
+forever for the first ones of a connection, and adds trailers of a chunked body to the headers of the request that is
+being served. `LimitedHttpProtocol` counts bytes that complete no head and belong to no body, which covers heads,
+trailers and chunk extensions alike, and drops trailers. A proxy in front counts as one address with the same limit of
+connections; it has to limit its clients itself.
 
-Headers of security go by the kind of the answer:
+Security headers by kind of answer:
 
-    page      of this server: scripts and styles from this server only, in no frame
-    report    made of what a customer sent: an origin of its own, its own script by digest, in a frame of ours only
+    page      scripts and styles from this server only, in no frame
+    report    made from customer data: an origin of its own, its own script by digest, framed by this server only
     download  saved, never shown
-    other     data, refusals, and whatever forgot to say what it is: shows nothing, runs nothing
+    other     data, refusals and the default: shows nothing, runs nothing
 
-A page tells its address to pages of this server alone: with `no-referrer` a form without script would send its origin
-as `null`, which nobody could tell from a stranger's where the server has no TLS.
+Pages send their referrer to this server only: with `no-referrer` a form without script would send `Origin: null`, which
+without TLS cannot be told from the origin of another site.
 
 A refusal is a status and one sentence, as problem JSON (RFC 9457) for programs, as text for a browser.
 """
@@ -39,13 +39,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 class LimitedHttpProtocol(HttpToolsProtocol):
     """The protocol of one connection; `uvicorn.Config(http=LimitedHttpProtocol)`."""
 
-    most_bytes: ClassVar[int] = 32 << 10  # beyond the read in which it begins, which is 256 KiB at most
-    most_seconds: ClassVar[float] = 10.0
-    most_connections: ClassVar[int] = 512  # of one address: half of the files that a process may have open by default
+    max_unparsed_bytes: ClassVar[int] = 32 << 10  # beyond the read in which they begin, which is 256 KiB at most
+    max_head_seconds: ClassVar[float] = 10.0
+    max_connections: ClassVar[int] = 512  # of one address: half of the open files of a process by default
 
     _in_head = False  # from the first byte of a request to the end of its headers
     _in_body = False  # from there to the end of its body and trailers
-    _fruitless = 0  # bytes since the last progress
+    _unparsed_bytes = 0  # since the last progress
     _progress = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -63,8 +63,8 @@ class LimitedHttpProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._progress = False
         super().data_received(data)
-        self._fruitless = 0 if self._progress else self._fruitless + len(data)
-        if self._fruitless > self.most_bytes:
+        self._unparsed_bytes = 0 if self._progress else self._unparsed_bytes + len(data)
+        if self._unparsed_bytes > self.max_unparsed_bytes:
             self._refuse(b"431 Request Header Fields Too Large")
         elif self._deadline is None and not self._in_body and not self._is_answering():
             self._start_deadline()  # empty lines between two requests
@@ -92,16 +92,16 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def _is_crowded(self) -> bool:
-        """Whether this is one connection too many of its address; on a Unix socket there is none to count by."""
+        """Whether the address has too many connections; a Unix socket has no address to count by."""
         if self.client is None:
             return False
         clients = [getattr(connection, "client", None) for connection in self.connections]
         same = [client for client in clients if client is not None and client[0] == self.client[0]]
-        return len(same) > self.most_connections
+        return len(same) > self.max_connections
 
     def _start_deadline(self) -> None:
         self._cancel_deadline()
-        self._deadline = self.loop.call_later(self.most_seconds, self._on_deadline)
+        self._deadline = self.loop.call_later(self.max_head_seconds, self._on_deadline)
 
     def _cancel_deadline(self) -> None:
         if self._deadline is not None:
@@ -109,7 +109,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._deadline = None
 
     def _on_deadline(self) -> None:
-        if self._is_answering():  # of a second request nothing is read while the first is being answered
+        if self._is_answering():  # a second request is not read while the first is being answered
             self._start_deadline()
         else:
             self._refuse(b"408 Request Timeout")
@@ -118,7 +118,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         return self.cycle is not None and not self.cycle.response_complete
 
     def _refuse(self, status: bytes) -> None:
-        """Ends the connection, with an answer if a request has begun and no other is being answered."""
+        """End the connection, with an answer if a request has begun and no other is being answered."""
         self._cancel_deadline()
         if not self.transport.is_closing():
             if self._in_head and not self._is_answering():
@@ -131,9 +131,9 @@ UVICORN_OPTIONS: Final = MappingProxyType[str, Any](
         "http": LimitedHttpProtocol,
         "ws": "none",
         "interface": "asgi3",
-        "proxy_headers": False,  # would put what X-Forwarded-For claims in the place of the address that is trusted
+        "proxy_headers": False,  # would replace the peer address with an untrusted X-Forwarded-For
         "access_log": False,  # would write queries
-        "log_config": None,  # its own handlers would write past the formatter that blots out secrets
+        "log_config": None,  # its own handlers would bypass the formatter that masks secrets
         "server_header": False,
     }
 )
@@ -143,7 +143,7 @@ SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))  # they change nothing, and
 
 
 class RefusedError(Exception):
-    """Why a request is not served. The words say what to do differently, and nothing of what there is to find."""
+    """Why a request is not served. `words` are for the client and do not reveal what exists on the server."""
 
     def __init__(self, status: int, words: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(words)
@@ -156,12 +156,12 @@ def problem_response(status: int, words: str, headers: Mapping[str, str] | None 
 
 
 def wants_page(headers: Headers) -> bool:
-    """Whether somebody looks at the answer in a browser."""
+    """Whether the client is a browser that shows the answer."""
     return "text/html" in headers.get("accept", "")
 
 
 async def send_refusal(refused: RefusedError, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answers in place of the application. A body that is still coming is not waited for."""
+    """Answer in place of the application, without waiting for the rest of the request body."""
     headers = refused.headers | ({} if scope["method"] in SAFE_METHODS else {"Connection": "close"})
     if wants_page(Headers(scope=scope)):
         response: Response = PlainTextResponse(f"{refused.words}\n", refused.status, headers)
@@ -196,13 +196,13 @@ PAGE_HEADERS: Final = MappingProxyType(
         "Referrer-Policy": "same-origin",
     }
 )
-# Of a script or style of ours, whose address has its digest in it: the same for ever.
+# The address of a static file contains its digest, so that its content never changes.
 STATIC_HEADERS: Final = MappingProxyType({"Cache-Control": "public, max-age=31536000, immutable"})
 MAX_FILENAME_CHARS: Final = 120
 
 
 class SecurityHeaders:
-    """ASGI middleware: no answer leaves without them."""
+    """ASGI middleware: adds security headers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -222,23 +222,23 @@ class SecurityHeaders:
 
 
 def report_headers(policy: str) -> dict[str, str]:
-    """Of a report, with the policy that stands in its own page: digests of its script and its style."""
+    """Return the headers of a report; `policy` is that of its own page: digests of its script and style."""
     parts = [part.split() for part in policy.split(";")]
-    loose = [word for part in parts for word in part[1:] if not (word == "'none'" or word.startswith("'sha256-"))]
-    if loose or ["default-src", "'none'"] not in parts or not policy.isascii() or not policy.isprintable():
+    unsafe = [word for part in parts for word in part[1:] if not (word == "'none'" or word.startswith("'sha256-"))]
+    if unsafe or ["default-src", "'none'"] not in parts or not policy.isascii() or not policy.isprintable():
         raise ValueError(f"a report is served with its script and style by digest only, not with {policy}")
     return {"Content-Security-Policy": f"sandbox allow-scripts; {policy}; frame-ancestors 'self'"}
 
 
 def download_headers(name: str) -> dict[str, str]:
-    """Of a file that is saved under a name which somebody else chose; its bytes are never shown as a page."""
+    """Return the headers of a file that is saved under an untrusted name and never shown as a page."""
     return {"Content-Disposition": content_disposition(name), "Content-Type": "application/octet-stream"}
 
 
 def content_disposition(name: str) -> str:
-    """`attachment` with a file name, by RFC 6266 in ASCII and by RFC 8187 whole, without folders and what hides."""
-    last = name.replace("\\", "/").rpartition("/")[2]
-    shown = "".join("_" if unicodedata.category(c).startswith(("C", "Z")) else c for c in last).lstrip(".")
-    shown = shown[:MAX_FILENAME_CHARS] or "download"
-    plain = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in shown)
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(shown, safe='')}"
+    """Return `attachment` with a file name, in ASCII (RFC 6266) and in full (RFC 8187), without folders."""
+    base = name.replace("\\", "/").rpartition("/")[2]
+    full = "".join("_" if unicodedata.category(c).startswith(("C", "Z")) else c for c in base).lstrip(".")
+    full = full[:MAX_FILENAME_CHARS] or "download"
+    ascii_name = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "_" for c in full)
+    return f"attachment; filename=\"{ascii_name}\"; filename*=UTF-8''{quote(full, safe='')}"

@@ -3,10 +3,10 @@
     GET /sign-in/begin?to=PATH     to the provider, with state, nonce and a code challenge
     GET /sign-in/callback          back with a code, for which the provider's token endpoint gives an ID token
 
-State, nonce and the code's verifier lie meanwhile in a signed cookie of that browser, so that nobody else's answer is
-taken. An ID token counts if the provider's key signed it, it is for us, of this issuer, of now, and has our nonce. Its
-claims say who it is and, by the groups that whoever runs the server has named, what they may do; that holds for the
-session, which is a row here and ends when somebody signs out. Metadata and keys are kept for an hour.
+State, nonce and code verifier are in a signed cookie of the browser meanwhile, so that only its own answer is accepted.
+An ID token is valid if the provider's key signed it and its audience, issuer, times and nonce match. Its claims
+identify the user and, by the configured groups, their scopes. These hold for the session, which is a row of the
+database and ends at sign-out. Metadata and keys are cached for an hour.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ LOG: Final = logging.getLogger(__name__)
 CALLBACK_PATH: Final = "/sign-in/callback"
 BEGIN_PATH: Final = "/sign-in/begin"
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-FLOW_SECONDS: Final = 600  # in which somebody comes back from the provider
-KEPT_SECONDS: Final = 3_600.0
-REFRESH_SECONDS: Final = 60.0  # between two looks for a key that is not known
+FLOW_SECONDS: Final = 600  # maximum duration of a sign-in at the provider
+CACHE_SECONDS: Final = 3_600.0  # of metadata and keys
+REFRESH_SECONDS: Final = 60.0  # between two requests for keys after a token with an unknown key
 TIMEOUT_SECONDS: Final = 10.0
 LEEWAY_SECONDS: Final = 60
 MAX_ANSWER_BYTES: Final = 1 << 20
@@ -45,15 +45,15 @@ NO_JOSE: Final = "sign-in with OpenID Connect needs joserfc: pip install 'thpdia
 
 
 class SignInError(Exception):
-    """Why somebody was not signed in, for the log; who tries is told no more than that it failed."""
+    """Why a sign-in failed, for the log; the user only learns that it failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """What whoever runs the server says: the provider, how it knows us, and what users may do.
+    """The provider, the client registered there, and the scopes of users.
 
-    `claim` is where an ID token lists groups, `roles` are scopes by group, `scopes` those of everybody who signs in,
-    `admins` users by `sub` or by e-mail address, as far as the provider has verified it.
+    `claim` is the claim with groups, `roles` are scopes by group, `scopes` those of every user, `admins` users by `sub`
+    or by verified e-mail address.
     """
 
     issuer: str
@@ -67,7 +67,7 @@ class OidcSettings:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A sign-in under way: what the provider has to give back, and where somebody goes on then."""
+    """A sign-in in progress: what the provider has to return, and the path to continue at."""
 
     state: str
     nonce: str
@@ -77,7 +77,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who signed in: `subject` stands for them for ever, the name is for people."""
+    """A signed-in user: `subject` is permanent, `name` is for display."""
 
     subject: str
     name: str
@@ -85,7 +85,7 @@ class User:
 
 
 def parse_roles(texts: Iterable[str]) -> dict[str, frozenset[Scope]]:
-    """`GROUP=SCOPE,SCOPE` each."""
+    """Parse roles of the form `GROUP=SCOPE,SCOPE`."""
     roles: dict[str, frozenset[Scope]] = {}
     for text in texts:
         group, mark, scopes = text.rpartition("=")
@@ -96,7 +96,7 @@ def parse_roles(texts: Iterable[str]) -> dict[str, frozenset[Scope]]:
 
 
 def check_oidc(issuer: str, client: str, secret_file: Path | None) -> str:
-    """The secret of our client, empty for a public one; UsageError if something is missing or unsafe."""
+    """Return the client secret, empty for a public client; UsageError if a setting is missing or unsafe."""
     try:
         import joserfc  # noqa: F401
     except ModuleNotFoundError as missing:
@@ -116,7 +116,7 @@ def check_oidc(issuer: str, client: str, secret_file: Path | None) -> str:
 
 
 def _is_safe(address: str) -> bool:
-    """Over TLS, or on this machine."""
+    """Whether an address uses TLS or is on this machine."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -134,7 +134,7 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def fetch_json(address: str, form: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None) -> Any:
-    """What an address of the provider answers; SignInError if that is no JSON within the time."""
+    """Fetch JSON from the provider; SignInError if the answer is not JSON, too long or late."""
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
     opener = urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler())
@@ -149,7 +149,7 @@ def fetch_json(address: str, form: Mapping[str, str] | None = None, headers: Map
 
 
 class OidcClient:
-    """One provider. Functions wait for it: an event loop calls them in threads. `clock` is seconds since 1970."""
+    """Client of one provider. Its functions block: an event loop calls them in threads. `clock`: seconds since 1970."""
 
     def __init__(
         self, settings: OidcSettings, clock: Callable[[], float], fetch: Callable[..., Any] = fetch_json
@@ -160,20 +160,20 @@ class OidcClient:
         self._keys: tuple[float, dict[str, Any]] = (float("-inf"), {})
 
     def begin(self, redirect: str, onward: str) -> tuple[str, Flow]:
-        """The address of the provider where somebody signs in, and what to keep until they come back."""
+        """Return the address of the provider's sign-in page, and the flow to keep until the user comes back."""
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
-        flow = Flow(state, nonce, verifier, onward)
-        challenge = base64.urlsafe_b64encode(sha256(flow.verifier.encode()).digest()).rstrip(b"=").decode()
+        challenge = base64.urlsafe_b64encode(sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        has_groups = "groups" in self._supported_values("scopes_supported", "")
         query = {
             "response_type": "code", "client_id": self.settings.client, "redirect_uri": redirect,
-            "scope": "openid profile email" + (" groups" if self._knows_groups() else ""), "state": flow.state,
-            "nonce": flow.nonce, "code_challenge": challenge, "code_challenge_method": "S256",
+            "scope": "openid profile email" + (" groups" if has_groups else ""), "state": state,
+            "nonce": nonce, "code_challenge": challenge, "code_challenge_method": "S256",
         }  # fmt: skip
-        place = self._endpoint("authorization_endpoint")
-        return f"{place}{'&' if '?' in place else '?'}{urlencode(query)}", flow
+        endpoint = self._endpoint("authorization_endpoint")
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(query)}", Flow(state, nonce, verifier, onward)
 
     def finish(self, flow: Flow, state: str, code: str, redirect: str, issuer: str = "") -> User:
-        """Who came back with a code; SignInError if nobody can be sure of that."""
+        """Return the user who came back with a code; SignInError if that cannot be verified."""
         if not hmac.compare_digest(flow.state.encode(), state.encode("utf-8", "replace")):
             raise SignInError("the state is not that of this browser")
         if not code or (issuer and issuer != self.settings.issuer):
@@ -201,35 +201,34 @@ class OidcClient:
         return self._user(self._claims(token, flow.nonce))
 
     def end_session(self) -> str:
-        """Where somebody signs out of the provider too; empty if it has no such address."""
+        """Return the sign-out address of the provider; empty if it has none."""
         try:
-            place = self._discover().get("end_session_endpoint")
+            return self._endpoint("end_session_endpoint")
         except SignInError:
             return ""
-        return place if isinstance(place, str) and _is_safe(place.partition("?")[0]) else ""
 
     def _claims(self, token: str, nonce: str) -> dict[str, Any]:
-        """What an ID token says, once it is known to be the provider's, for us, of now and of this sign-in."""
+        """Return the claims of an ID token after checking signature, issuer, audience, times and nonce."""
         from joserfc import jwt
         from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
 
-        wanted: jwt.ClaimsOption = {"essential": True}
+        required: jwt.ClaimsOption = {"essential": True}
         registry = jwt.JWTClaimsRegistry(
-            now=int(self._clock()), leeway=LEEWAY_SECONDS, exp=wanted, iat=wanted, sub=wanted,
+            now=int(self._clock()), leeway=LEEWAY_SECONDS, exp=required, iat=required, sub=required,
             iss={"essential": True, "value": self.settings.issuer},
             aud={"essential": True, "value": self.settings.client}, nonce={"essential": True, "value": nonce},
         )  # fmt: skip
         failure: Exception | None = None
-        for anew in (False, True):  # the provider may have changed its keys
-            keys = self._key_set(anew=anew)
+        for refresh in (False, True):  # the provider may have changed its keys
+            keys = self._key_set(refresh=refresh)
             try:
-                found = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS))  # type: ignore[arg-type]
-                registry.validate(found.claims)
+                decoded = jwt.decode(token, KeySet.import_key_set(keys), algorithms=list(ALGORITHMS))  # type: ignore[arg-type]
+                registry.validate(decoded.claims)
             except (JoseError, ValueError, TypeError, KeyError) as error:
                 failure = error
             else:
-                claims = dict(found.claims)
+                claims = dict(decoded.claims)
                 if claims.get("azp", self.settings.client) != self.settings.client:
                     raise SignInError("the ID token was issued to another client")
                 if isinstance(claims["aud"], list) and len(claims["aud"]) > 1 and "azp" not in claims:
@@ -240,51 +239,49 @@ class OidcClient:
     def _user(self, claims: Mapping[str, Any]) -> User:
         settings, sub = self.settings, str(claims["sub"])
         email = claims.get("email") if claims.get("email_verified") is True else None
-        groups = claims.get(settings.claim)
-        named = [groups] if isinstance(groups, str) else groups if isinstance(groups, list) else []
-        scopes = settings.scopes.union(*(settings.roles.get(one, frozenset()) for one in named if isinstance(one, str)))
+        claim = claims.get(settings.claim)
+        groups = [claim] if isinstance(claim, str) else claim if isinstance(claim, list) else []
+        roles = (settings.roles.get(group, frozenset()) for group in groups if isinstance(group, str))
+        scopes = settings.scopes.union(*roles)
         if {sub, email} & settings.admins:
             scopes = frozenset(Scope)
-        told = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), sub)
-        name = "".join(c if c.isprintable() else "_" for c in str(told))[:MAX_NAME_CHARS]
+        label = next((claims[key] for key in ("name", "preferred_username", "email") if claims.get(key)), sub)
+        name = "".join(c if c.isprintable() else "_" for c in str(label))[:MAX_NAME_CHARS]
         return User(sha256(f"{settings.issuer} {sub}".encode()).hexdigest()[:32], name, scopes)
 
-    def _knows_groups(self) -> bool:
-        return "groups" in self._supported_values("scopes_supported", "")
-
-    def _supported_values(self, name: str, usual: str) -> list[Any]:
-        found = self._discover().get(name)
-        return found if isinstance(found, list) else [usual]
+    def _supported_values(self, name: str, default: str) -> list[Any]:
+        values = self._discover().get(name)
+        return values if isinstance(values, list) else [default]
 
     def _endpoint(self, name: str) -> str:
-        place = self._discover().get(name)
-        if not isinstance(place, str) or not _is_safe(place.partition("?")[0]):
+        address = self._discover().get(name)
+        if not isinstance(address, str) or not _is_safe(address.partition("?")[0]):
             raise SignInError(f"the provider names no {name} over TLS")
-        return place
+        return address
 
     def _discover(self) -> dict[str, Any]:
         with self._lock:
-            until, known = self._metadata
-            if self._clock() >= until:
+            expires, metadata = self._metadata
+            if self._clock() >= expires:
                 issuer = self.settings.issuer
-                known = self._fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
-                if not isinstance(known, dict) or known.get("issuer") != issuer:
+                metadata = self._fetch(f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+                if not isinstance(metadata, dict) or metadata.get("issuer") != issuer:
                     raise SignInError("the provider's metadata are of another issuer")
-                self._metadata = (self._clock() + KEPT_SECONDS, known)
-            return known
+                self._metadata = (self._clock() + CACHE_SECONDS, metadata)
+            return metadata
 
-    def _key_set(self, *, anew: bool) -> dict[str, Any]:
-        """The keys that the provider signs with; `anew` has them read again, unless that was done a moment ago."""
-        place = self._endpoint("jwks_uri")
+    def _key_set(self, *, refresh: bool) -> dict[str, Any]:
+        """Return the provider's signing keys; `refresh` fetches them again, at most every REFRESH_SECONDS."""
+        address = self._endpoint("jwks_uri")
         with self._lock:
-            read, known = self._keys
-            age = self._clock() - read
-            if age >= KEPT_SECONDS or (anew and age >= REFRESH_SECONDS):
-                known = self._fetch(place)
-                if not isinstance(known, dict) or not isinstance(known.get("keys"), list):
+            fetched, key_set = self._keys
+            age = self._clock() - fetched
+            if age >= CACHE_SECONDS or (refresh and age >= REFRESH_SECONDS):
+                key_set = self._fetch(address)
+                if not isinstance(key_set, dict) or not isinstance(key_set.get("keys"), list):
                     raise SignInError("the provider's keys have no form")
-                # a key that both sides know would let whoever reads the keys sign
-                keys = [one for one in known["keys"] if isinstance(one, dict) and one.get("kty") != "oct"]
-                known = {"keys": [one for one in keys if one.get("use", "sig") == "sig"]}
-                self._keys = (self._clock(), known)
-            return known
+                # with a symmetric key, everyone who can read the keys could sign
+                keys = [key for key in key_set["keys"] if isinstance(key, dict) and key.get("kty") != "oct"]
+                key_set = {"keys": [key for key in keys if key.get("use", "sig") == "sig"]}
+                self._keys = (self._clock(), key_set)
+            return key_set

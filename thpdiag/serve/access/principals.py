@@ -1,14 +1,14 @@
-"""Who may come in: principals and their scopes, the modes of access, and the addresses that are believed.
+"""Principals and their scopes, modes of access, and trusted addresses.
 
-`upload` alone reads nothing, so that a token for CI or for a customer's shell shows no other customer's case; the
+`upload` alone permits no reading, so that a token for CI or for a customer's shell shows no other customer's case; the
 answer to one's own upload is part of uploading. `work` includes `read`, and `admin` includes the others.
 
     none     no login; on a loopback address only
     tokens   bearer tokens; a browser begins a session with one
-    proxy    a header of a proxy that has done the login, from listed addresses only; bearer tokens for programs
+    proxy    a user header set by a proxy, from listed addresses only; bearer tokens for programs
     oidc     a browser signs in with OpenID Connect; bearer tokens for programs
 
-The headers of a proxy are believed here and nowhere else: uvicorn must not rewrite addresses by itself.
+Headers of a proxy are evaluated only here: uvicorn must not rewrite client addresses.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from thpdiag.errors import UsageError
 
 
 class Scope(StrEnum):
-    """One thing that a token, a session or a user behind a proxy may do."""
+    """A permission of a token, a session or a user."""
 
     UPLOAD = "upload"  # send bundles
-    READ = "read"  # see what was found in them
+    READ = "read"  # see cases
     WORK = "work"  # read, and work on cases: ask the customer, write notes, share, analyse again
     ADMIN = "admin"  # delete and keep cases, make and end tokens
 
 
 def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Scopes by their names; one that does not exist is a mistake of the caller, never left out."""
+    """Parse names of scopes; UsageError for an unknown one."""
     given = [name.strip() for name in names]
     if unknown := sorted(set(given) - set(Scope)):
         raise UsageError(f"no such scope: {', '.join(unknown) or 'none'}; there are {', '.join(Scope)}")
@@ -43,58 +43,58 @@ def parse_scopes(names: Iterable[str]) -> frozenset[Scope]:
 
 
 def known_scopes(names: Iterable[str]) -> frozenset[Scope]:
-    """Scopes as they were kept; one that this version does not know permits nothing."""
+    """Parse stored names of scopes; a name that this version does not know is ignored."""
     return frozenset(Scope(name) for name in names if name in set(Scope))
 
 
-class Way(StrEnum):
-    """How it is known who sent a request."""
+class AuthMethod(StrEnum):
+    """How the sender of a request was authenticated."""
 
-    NOBODY = "nobody"  # it is not known
-    LOCAL = "local"  # no login: whoever reaches the loopback address
-    TOKEN = "token"  # a bearer token with the request
-    SESSION = "session"  # a cookie of the browser, begun with a token
-    PROXY = "proxy"  # a header of a proxy that is trusted by its address
-    OIDC = "oidc"  # a cookie of the browser, begun with OpenID Connect
-    LINK = "link"  # an address that somebody was given, for one case
+    NOBODY = "nobody"  # not authenticated
+    LOCAL = "local"  # no login: every client of the loopback address
+    TOKEN = "token"  # a bearer token in the request
+    SESSION = "session"  # a session cookie, begun with a token
+    PROXY = "proxy"  # a header of a proxy with a trusted address
+    OIDC = "oidc"  # a session cookie, begun with OpenID Connect
+    LINK = "link"  # a secret address for one case
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody, with what they may do."""
+    """The sender of a request and their scopes."""
 
-    name: str  # for people: the token's name, the proxy's user
-    way: Way
+    name: str  # for display: the token's label, the proxy's user
+    auth_method: AuthMethod
     scopes: frozenset[Scope]
-    key: str = ""  # what stays when the name changes: the token's prefix, the digest of a provider's user
-    binding: str = field(default="", repr=False)  # what a CSRF token of theirs is bound to
+    key: str = ""  # permanent, unlike the name: the token's prefix, the digest of a provider's user
+    binding: str = field(default="", repr=False)  # the session or user to which CSRF tokens are bound
 
     @property
     def ambient(self) -> bool:
-        """Whether a browser says who they are by itself, on a request that another site made it send too."""
-        return self.way is not Way.TOKEN
+        """Whether a browser sends the credentials by itself, also with a request that another site triggered."""
+        return self.auth_method is not AuthMethod.TOKEN
 
     @property
     def owner(self) -> str:
-        """What an upload is marked with; a token and the session begun with it are one owner."""
-        if self.way in (Way.TOKEN, Way.SESSION):
+        """The owner of uploads; a token and the sessions begun with it are one owner."""
+        if self.auth_method in (AuthMethod.TOKEN, AuthMethod.SESSION):
             return f"token:{self.key}"
-        if self.way is Way.OIDC:
+        if self.auth_method is AuthMethod.OIDC:
             return f"oidc:{self.key}"
-        return f"{self.way}:{self.name}"
+        return f"{self.auth_method}:{self.name}"
 
     def may(self, needed: Scope) -> bool:
         return (
             needed in self.scopes or Scope.ADMIN in self.scopes or (needed is Scope.READ and Scope.WORK in self.scopes)
         )
 
-    def may_touch(self, owner: str) -> bool:
-        """Whether an unfinished upload of that owner is theirs; to others it does not exist."""
+    def may_manage(self, owner: str) -> bool:
+        """Whether the principal has access to an unfinished upload of `owner`; to others it does not exist."""
         return self.owner == owner or self.may(Scope.ADMIN)
 
 
-NOBODY = Principal(name="", way=Way.NOBODY, scopes=frozenset())
-LOCAL = Principal(name="local", way=Way.LOCAL, scopes=frozenset(Scope))
+NOBODY = Principal(name="", auth_method=AuthMethod.NOBODY, scopes=frozenset())
+LOCAL = Principal(name="local", auth_method=AuthMethod.LOCAL, scopes=frozenset(Scope))
 
 
 Network = IPv4Network | IPv6Network
@@ -102,7 +102,7 @@ Resolve = Callable[[str], Sequence[str]]
 
 
 def resolve_host(host: str) -> Sequence[str]:
-    """Every address that a name stands for on this machine; none if it stands for nothing."""
+    """Resolve a host name to all its addresses; an unknown name has none."""
     try:
         return [str(entry[4][0]) for entry in socket.getaddrinfo(host, None)]
     except (OSError, UnicodeError):
@@ -110,7 +110,7 @@ def resolve_host(host: str) -> Sequence[str]:
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """An address; one of IPv4 that is written as IPv6 (`::ffff:10.0.0.1`) is the one of IPv4, without its zone."""
+    """Parse an address without its zone; an IPv4-mapped one (`::ffff:10.0.0.1`) becomes IPv4. None if invalid."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -119,7 +119,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(host: str, resolve: Resolve = resolve_host) -> bool:
-    """Whether only this machine reaches what listens at a host: all its addresses have to be loopback."""
+    """Whether all addresses of a host are loopback addresses, which only this machine reaches."""
     if address := parse_address(host):
         return address.is_loopback
     addresses = [parse_address(text) for text in resolve(host)] if host else []
@@ -127,7 +127,7 @@ def is_loopback(host: str, resolve: Resolve = resolve_host) -> bool:
 
 
 def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
-    """Addresses and networks of trusted proxies, as somebody wrote them; one that holds every address is refused."""
+    """Parse addresses and networks of trusted proxies; UsageError for a network that contains every address."""
     networks: list[Network] = []
     for text in texts:
         try:
@@ -141,30 +141,30 @@ def parse_networks(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def is_in_networks(peer: str, networks: Iterable[Network]) -> bool:
-    """Whether a connection comes from one of the networks."""
+    """Whether the address of a peer is in one of the networks."""
     address = parse_address(peer)
     return address is not None and any(address in network for network in networks)
 
 
 def client_address(peer: str, forwarded: Sequence[str], proxies: Sequence[Network]) -> str:
-    """Whom a request comes from: the last entry of X-Forwarded-For that no trusted proxy wrote for another one.
+    """Return the client address: the rightmost entry of X-Forwarded-For that is not a trusted proxy.
 
-    What stands further left was written by strangers. From an address that is not listed the header says nothing.
+    Entries further left may be forged. Without a trusted peer the header is ignored.
     """
-    seen = peer
+    client = peer
     for entry in reversed([part.strip() for line in forwarded for part in line.split(",")]):
-        if not is_in_networks(seen, proxies) or parse_address(entry) is None:
+        if not is_in_networks(client, proxies) or parse_address(entry) is None:
             break
-        seen = entry
-    return seen
+        client = entry
+    return client
 
 
 def address_prefix(address: str) -> str:
-    """What failures are counted by: the address, of IPv6 its /64, since one host has all of that."""
-    known = parse_address(address)
-    if isinstance(known, IPv6Address):
-        return str(ip_network((int(known) >> 64 << 64, 64)))
-    return str(known) if known else ""
+    """Return the key by which failures are counted: an IPv4 address, or the /64 of an IPv6 one, which one host owns."""
+    parsed = parse_address(address)
+    if isinstance(parsed, IPv6Address):
+        return str(ip_network((int(parsed) >> 64 << 64, 64)))
+    return str(parsed) if parsed else ""
 
 
 HEADER_NAME: Final = re.compile(r"[a-z0-9-]+", re.ASCII)
@@ -174,7 +174,7 @@ RESERVED_HEADERS: Final = frozenset(
 
 
 class Mode(StrEnum):
-    """How the server knows who sends a request."""
+    """How clients authenticate."""
 
     NONE = "none"
     TOKENS = "tokens"
@@ -184,25 +184,25 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Who may come in, as whoever runs the server has said it."""
+    """The access configuration."""
 
     mode: Mode = Mode.NONE
     host: str = "127.0.0.1"  # where the server listens
-    origins: frozenset[str] = frozenset()  # how browsers name it: `https://thpdiag.example.org`; none: loopback names
-    proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For counts and, in mode proxy, whose header of the user
+    origins: frozenset[str] = frozenset()  # of the server, such as `https://thpdiag.example.org`; none: loopback names
+    proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For and, in mode proxy, user header are trusted
     user_header: str = "x-forwarded-user"
-    user_scopes: frozenset[Scope] = frozenset((Scope.UPLOAD, Scope.READ))  # of everybody whom the proxy lets in
-    admins: frozenset[str] = frozenset()  # users of the proxy who may do everything
-    sign_in: str = ""  # path of the page where a browser without a session is sent to
+    user_scopes: frozenset[Scope] = frozenset((Scope.UPLOAD, Scope.READ))  # of every user of the proxy
+    admins: frozenset[str] = frozenset()  # users of the proxy with all scopes
+    sign_in: str = ""  # path of the page to which a browser without a session is redirected
 
     @property
     def over_tls(self) -> bool:
-        """Whether browsers come over TLS only, so that a cookie may demand it."""
+        """Whether all origins use TLS, so that cookies may require it."""
         return bool(self.origins) and all(origin.startswith("https://") for origin in self.origins)
 
 
 def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
-    """The same, if it can be started; otherwise a UsageError that says what to name."""
+    """Return the configuration if it is safe; otherwise a UsageError names the missing setting."""
     local = is_loopback(access.host, resolve)
     if access.mode is Mode.NONE and not local:
         raise UsageError(
@@ -224,12 +224,12 @@ def check_access(access: Access, resolve: Resolve = resolve_host) -> Access:
 
 
 def _check_origin(origin: str) -> None:
-    """An origin as browsers write it: scheme, host, port if it is not the usual one, nothing else, no capitals."""
+    """UsageError unless an origin is written as by browsers: lower-case scheme and host, port if not the default."""
     try:
         parts = urlsplit(origin)
-        usual = {"http": 80, "https": 443}.get(parts.scheme, -1)
-        written = f"{parts.scheme}://{parts.netloc}" if parts.port != usual else ""
+        default_port = {"http": 80, "https": 443}.get(parts.scheme, -1)
+        normalized = f"{parts.scheme}://{parts.netloc}" if parts.port != default_port else ""
     except ValueError:
-        written = ""
-    if origin != written.lower() or parts.scheme not in ("http", "https") or not parts.hostname or "@" in origin:
+        normalized = ""
+    if origin != normalized.lower() or parts.scheme not in ("http", "https") or not parts.hostname or "@" in origin:
         raise UsageError(f"not an address as a browser names its origin, like https://thpdiag.example.org: {origin}")

@@ -1,1 +1,1 @@
-"""What programs ask: jobs, cases, files, the state of the server; under /api/v1, /healthz and /metrics."""
+"""The API for programs: jobs, cases, files and the state of the server; under /api/v1, /healthz and /metrics."""

@@ -1,19 +1,19 @@
-"""Cases (lists of them, one, what is done to one, reports, two compared) and the jobs that make them.
+"""Cases (lists, details, deletion, reports, comparisons) and jobs.
 
     GET    /api/v1/cases?q=&host=&verdict=&mechanism=&rule=&sha256=&state=&assignee=&since=&until=&limit=&below=
     GET    /api/v1/cases/ID
     DELETE /api/v1/cases/ID
-    PUT    /api/v1/cases/ID/kept      spared by retention
+    PUT    /api/v1/cases/ID/kept      excludes the case from retention
     DELETE /api/v1/cases/ID/kept
-    GET    /api/v1/cases/ID/report.html      shown, under the policy of its page; all others are saved
+    GET    /api/v1/cases/ID/report.html      shown, with the policy of its page; all others are downloads
     GET    /api/v1/cases/ID/report.json      and .txt .md .xml (JUnit) .sarif .csv .gitlab.json .github.txt
     GET    /api/v1/compare/html?before=ID&after=ID
     GET    /api/v1/jobs/ID
-    GET    /api/v1/jobs/ID/events            its changes as they happen
+    GET    /api/v1/jobs/ID/events            server-sent events
 
-`redact=1` gives a report with pseudonyms for all that is the customer's own. Uploads themselves are given to nobody.
-Events are those of a browser's EventSource. Each says all there is to say, so that who comes again has missed nothing;
-behind the last one, whose id is `end`, the answer to who comes again is 204, which ends an EventSource.
+`redact=1` replaces the customer's names in a report by pseudonyms. The uploaded files are not available here. Events
+are for a browser's EventSource. Each contains the complete state, so that a client that reconnects misses nothing. The
+last one has the id `end`; a client that reconnects with it gets 204, which ends an EventSource.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from thpdiag.report import FORMATS
 from thpdiag.report.html import policy
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.http import RefusedError, content_disposition, report_headers
-from thpdiag.serve.access.principals import Principal, Scope
 from thpdiag.serve.api.responses import (
     CASES_PATH,
     NOTHING_HERE,
@@ -43,7 +42,7 @@ from thpdiag.serve.api.responses import (
     job_json,
     json_line,
     json_response,
-    query_of,
+    read_query,
 )
 from thpdiag.serve.server import JobState, JobWatcher, Server
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseFilter
@@ -52,7 +51,7 @@ from thpdiag.serve.storage.jobs import QUEUED, Job
 from thpdiag.store.results import REFUSED
 
 TEXT: Final = "text/plain; charset=utf-8"
-KINDS: Final = MappingProxyType(  # by format: how a file of it ends, and its media type
+KINDS: Final = MappingProxyType(  # by format: file name extension and media type
     {
         "html": ("html", "text/html; charset=utf-8"),
         "json": ("json", "application/json"),
@@ -67,12 +66,12 @@ KINDS: Final = MappingProxyType(  # by format: how a file of it ends, and its me
 )
 COMPARISONS: Final = MappingProxyType({"html": "html", "json": "json", "txt": "text"})
 MAX_CASES: Final = 200
-MAX_DIGITS: Final = 18  # of a number that fits into a column
+MAX_DIGITS: Final = 18  # of a number that fits into a BIGINT
 TEXT_FILTERS: Final = ("host", "verdict", "mechanism", "rule", "sha256")
 
 
 def list_cases(request: Request, server: Server) -> Response:
-    query = query_of(request, *TEXT_FILTERS, "since", "until", "limit", "below", "q", "state", "assignee")
+    query = read_query(request, *TEXT_FILTERS, "since", "until", "limit", "below", "q", "state", "assignee")
     if query.get("sha256") and not is_sha256(query["sha256"]):
         raise RefusedError(400, "sha256 is 64 hexadecimal digits, in small letters")
     texts: dict[str, Any] = {name: query.get(name, "") for name in TEXT_FILTERS}
@@ -88,18 +87,13 @@ def list_cases(request: Request, server: Server) -> Response:
     else:
         cases, total = stored.page(question, below, limit + 1), stored.size(question)
     shown = cases[:limit]
-    further = f"{CASES_PATH}?{urlencode({**query, 'below': shown[-1].number})}" if len(cases) > limit else None
-    page = {
-        "total": total.number,
-        "more": total.more,
-        "cases": [case_json(case) for case in shown],
-        "next": further,
-    }
-    return json_response(page, headers={"Link": f'<{further}>; rel="next"'} if further else None)
+    next_page = f"{CASES_PATH}?{urlencode({**query, 'below': shown[-1].number})}" if len(cases) > limit else None
+    page = {"total": total.number, "more": total.more, "cases": list(map(case_json, shown)), "next": next_page}
+    return json_response(page, headers={"Link": f'<{next_page}>; rel="next"'} if next_page else None)
 
 
 def _time(query: Mapping[str, str], name: str) -> float | None:
-    """Seconds since 1970 of a date or a time; without a zone it is UTC."""
+    """Parse a date or time into seconds since 1970; without a zone it is UTC."""
     if not query.get(name):
         return None
     try:
@@ -119,7 +113,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def get_case(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     case, document = _read_case(server, request.path_params["id"])
     files = [f"{CASES_PATH}/{case.id}/{name}" for name in report_files()]
     return json_response({**case_json(case), "hosts": hosts_json(document), "files": files})
@@ -133,20 +127,20 @@ def _read_case(server: Server, key: str) -> tuple[Case, dict[str, Any]]:
 
 
 def delete_case(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     key = request.path_params["id"]
-    return _change_response(request, server, Action.DELETE, key, was_there=server.storage.removal.delete_case(key))
+    return _change_response(request, server, Action.DELETE, key, exists=server.storage.removal.delete_case(key))
 
 
 def set_kept(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     key, kept = request.path_params["id"], request.method == "PUT"
-    was_there = server.storage.cases.set_kept(key, kept=kept)
-    return _change_response(request, server, Action.KEEP if kept else Action.RELEASE, key, was_there=was_there)
+    exists = server.storage.cases.set_kept(key, kept=kept)
+    return _change_response(request, server, Action.KEEP if kept else Action.RELEASE, key, exists=exists)
 
 
-def _change_response(request: Request, server: Server, action: Action, key: str, *, was_there: bool) -> Response:
-    if not was_there:
+def _change_response(request: Request, server: Server, action: Action, key: str, *, exists: bool) -> Response:
+    if not exists:
         raise RefusedError(404, NOTHING_HERE)
     server.record_action(request, action, key)
     return Response(status_code=204)
@@ -154,12 +148,12 @@ def _change_response(request: Request, server: Server, action: Action, key: str,
 
 @cache
 def report_files() -> Mapping[str, str]:
-    """The files of a case, `report.html` and so on, with their formats."""
+    """Return the file names of reports (`report.html` and so on) with their formats."""
     return {f"report.{KINDS[form][0]}": form for form in FORMATS}
 
 
 def get_report(request: Request, server: Server) -> Response:
-    redact = query_of(request, "redact").get("redact", "0")
+    redact = read_query(request, "redact").get("redact", "0")
     if redact not in ("0", "1"):
         raise RefusedError(400, "redact is 0 or 1")
     form = report_files().get(request.path_params["report"])
@@ -168,7 +162,7 @@ def get_report(request: Request, server: Server) -> Response:
     case, document = _read_case(server, request.path_params["id"])
     title = _file_title(case)
     if redact == "1":
-        from thpdiag.redact.document import redact_result  # its lists are loaded by whoever asks for it first
+        from thpdiag.redact.document import redact_result  # imported on first use, since it loads long lists
         from thpdiag.redact.names import Names
 
         document, title = redact_result(document, Names()), f"thpdiag-{case.id[:8]}"
@@ -178,7 +172,7 @@ def get_report(request: Request, server: Server) -> Response:
 
 
 def _file_title(case: Case) -> str:
-    """What a saved file is called: by host, and by the case, of which a host has many."""
+    """Return the name of a downloaded report without extension: host name and beginning of the case id."""
     host = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in case.host or "")[:60].strip("-.")
     return "-".join(filter(None, ("thpdiag", host, case.id[:8])))
 
@@ -188,7 +182,7 @@ def get_comparison(request: Request, server: Server) -> Response:
     from thpdiag.compare.document import document as compare
     from thpdiag.compare.page import policy as comparison_policy
 
-    query = query_of(request, "before", "after")
+    query = read_query(request, "before", "after")
     form = COMPARISONS.get(request.path_params["format"])
     if form is None:
         raise RefusedError(404, NOTHING_HERE)
@@ -204,37 +198,34 @@ def get_comparison(request: Request, server: Server) -> Response:
     return _file_response(form, text, comparison_policy(), "thpdiag-comparison")
 
 
-def _file_response(form: str, text: str, policy_of_page: str, title: str) -> Response:
-    """A page is shown where its policy holds; every other file is saved."""
-    ending, kind = KINDS[form]
-    saved = {"Content-Disposition": content_disposition(f"{title}.{ending}")}
-    headers = report_headers(policy_of_page) if form == "html" else saved
-    return Response(text.encode("utf-8", "backslashreplace"), headers={**headers, "Content-Type": kind})
+def _file_response(form: str, text: str, page_policy: str, title: str) -> Response:
+    """Return an HTML page with its policy, or any other format as a download."""
+    extension, media_type = KINDS[form]
+    download = {"Content-Disposition": content_disposition(f"{title}.{extension}")}
+    headers = report_headers(page_policy) if form == "html" else download
+    return Response(text.encode("utf-8", "backslashreplace"), headers={**headers, "Content-Type": media_type})
 
 
-HEARTBEAT_SECONDS: Final = 15.0  # proxies end a connection on which nothing comes for a minute
-RETRY_MILLISECONDS: Final = 2000  # after which a browser whose connection broke comes again
+HEARTBEAT_SECONDS: Final = 15.0  # proxies close connections that are idle for a minute
+RETRY_MILLISECONDS: Final = 2000  # after which a browser reconnects
 LAST_EVENT: Final = "end"
 
 
 def get_job(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     job = _visible_job(request, server)
     return json_response(job_json(job, server.storage.jobs.count_ahead(job.id) if job.state == QUEUED else 0))
 
 
 def _visible_job(request: Request, server: Server) -> Job:
-    """A job that somebody may see: all of them with the scope read, else those of their own uploads."""
-    jobs, key = server.storage.jobs, request.path_params["id"]
-    principal: Principal = request.state.principal
-    job = jobs.find(key) if principal.may(Scope.READ) else jobs.sent_by(key, principal.owner)
+    job = server.find_job(request.state.principal, request.path_params["id"])
     if job is None:
         raise RefusedError(404, NOTHING_HERE)
     return job
 
 
 async def get_job_events(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     job = await run_in_threadpool(_visible_job, request, server)
     if request.headers.get("last-event-id") == LAST_EVENT:
         return Response(status_code=204)
@@ -245,18 +236,18 @@ async def get_job_events(request: Request, server: Server) -> Response:
 async def _events(watcher: JobWatcher, key: str) -> AsyncIterator[str]:
     yield f"retry: {RETRY_MILLISECONDS}\n\n"
     async with aclosing(watcher.states(key, HEARTBEAT_SECONDS)) as states:
-        async for seen in states:
-            yield ": still there\n\n" if seen is None else _event(key, seen)
-            if seen is not None and seen.has_ended:
+        async for job in states:
+            yield ": still there\n\n" if job is None else _event(key, job)
+            if job is not None and job.has_ended:
                 return
-    yield f"id: {LAST_EVENT}\nevent: gone\ndata: {{}}\n\n"  # its case was deleted
+    yield f"id: {LAST_EVENT}\nevent: gone\ndata: {{}}\n\n"  # the job was deleted with its case
 
 
-def _event(key: str, seen: JobState) -> str:
+def _event(key: str, job: JobState) -> str:
     event = {
-        **{"id": key, "state": seen.state, "stage": seen.stage, "ahead": seen.ahead, "reason": seen.reason},
-        **{"case": seen.case, "page": None if seen.case is None else f"/cases/{seen.case}"},
-        **({"status": REFUSED} if seen.status == REFUSED else {}),
+        **{"id": key, "state": job.state, "stage": job.stage, "ahead": job.ahead, "reason": job.reason},
+        **{"case": job.case, "page": None if job.case is None else f"/cases/{job.case}"},
+        **({"status": REFUSED} if job.status == REFUSED else {}),
     }
-    mark = f"id: {LAST_EVENT}\n" if seen.has_ended else ""
-    return f"{mark}data: {json_line(event)}\n\n"
+    event_id = f"id: {LAST_EVENT}\n" if job.has_ended else ""
+    return f"{event_id}data: {json_line(event)}\n\n"

@@ -1,7 +1,7 @@
-"""`GET /api/v1/openapi.json`: the description of the API, made of the route table and of what is said here of each.
+"""`GET /api/v1/openapi.json`: the OpenAPI description, made of the route table and the descriptions in this module.
 
-Whom a route is for, and the refusals that this brings, come from the table; lists of values come from the code that
-reads them. An operation of the table that is not described here fails, and so does one that no route has.
+Scopes and the refusals that follow from them come from the table, enumerations from the code that uses them. Tests fail
+for a route without a description and for a description without a route.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from starlette.responses import Response
 
 from thpdiag.model import SEVERITIES
 from thpdiag.report.presentation import NEVER
-from thpdiag.serve.access.gate import Routes, Rule
+from thpdiag.serve.access.gate import RouteRule, Routes
 from thpdiag.serve.api.cases import COMPARISONS, KINDS, MAX_CASES
 from thpdiag.serve.api.metrics import VERDICTS
-from thpdiag.serve.api.responses import query_of
+from thpdiag.serve.api.responses import read_query
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import MAX_FILES
 from thpdiag.serve.storage.cases import CASES_PER_PAGE
@@ -54,7 +54,7 @@ def annotate(schema: Schema, description: str) -> Schema:
 
 
 def record(**properties: Schema) -> Schema:
-    """An object that has all of these."""
+    """Return the schema of an object with required properties."""
     return {"type": "object", "required": list(properties), "properties": properties}
 
 
@@ -203,21 +203,21 @@ HEADERS: Final[Mapping[str, Schema]] = {
 
 
 def answer(description: str, *headers: str, **by_type: Schema) -> Schema:
-    told: Schema = {"description": description}
+    result: Schema = {"description": description}
     if headers:
-        told["headers"] = {name: HEADERS[name] for name in headers}
-    return told | ({"content": content(**by_type)} if by_type else {})
+        result["headers"] = {name: HEADERS[name] for name in headers}
+    return result | ({"content": content(**by_type)} if by_type else {})
 
 
 def operation(
     key: str, summary: str, answers: Mapping[int, Schema], *refusals: int,
     parameters: tuple[Schema, ...] = (), body: Schema | None = None, description: str = "", tag: str = "",
 ) -> Schema:  # fmt: skip
-    """What the table does not say of a route; `refusals` are those beside the ones that any such route has."""
-    told: Schema = {"operationId": key, "tag": tag, "summary": summary, "refusals": refusals, "answers": answers}
-    told |= {"description": description} if description else {}
-    told |= {"parameters": list(parameters)} if parameters else {}
-    return told | ({"requestBody": body} if body else {})
+    """Return the part of an operation that is not in the route table; `refusals` are those specific to it."""
+    result: Schema = {"operationId": key, "tag": tag, "summary": summary, "refusals": refusals, "answers": answers}
+    result |= {"description": description} if description else {}
+    result |= {"parameters": list(parameters)} if parameters else {}
+    return result | ({"requestBody": body} if body else {})
 
 
 def _bytes_of(kind: str, *, required: bool) -> Schema:
@@ -450,13 +450,13 @@ OPERATIONS: Final[Mapping[tuple[str, str], Schema]] = {
 
 
 def get_description(request: Request, _server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     return Response(json.dumps(describe(request.app.state.routes)), media_type="application/json")
 
 
 @cache
 def describe(routes: Routes) -> Mapping[str, Any]:
-    """The document: OpenAPI 3.1."""
+    """Return the OpenAPI 3.1 document."""
     paths: dict[str, Any] = {}
     for rule in routes.rules:
         if not rule.is_page:
@@ -493,25 +493,25 @@ def describe(routes: Routes) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _operation(rule: Rule) -> Schema:
-    """What the table says of a route, and its path: the id in it, the protocol of uploads, the tag."""
-    told = dict(OPERATIONS[rule.method, rule.path])
-    answers, refusals, tag = told.pop("answers"), set(told.pop("refusals")), told.pop("tag")
-    _, kind = next(found for found in KINDS_OF_PATHS if rule.path.startswith(found[0]))
+def _operation(rule: RouteRule) -> Schema:
+    """Complete an operation by what follows from its route: scopes, parameters of the path, refusals, tag."""
+    result = dict(OPERATIONS[rule.method, rule.path])
+    answers, refusals, tag = result.pop("answers"), set(result.pop("refusals")), result.pop("tag")
+    kind = next(kind for prefix, kind in KINDS_OF_PATHS if rule.path.startswith(prefix))
     parameters = [refer(kind, "parameters")] if "{id}" in rule.path else []
     refusals |= {404} if "{" in rule.path and rule.method != "OPTIONS" else set()
     if rule.path.startswith("/files") and rule.method != "OPTIONS":
         parameters.append(refer("tus", "parameters"))
         refusals |= {410, 412, 423} if parameters[1:] else {412}
     refusals |= {*ALWAYS, *((401, 403) if rule.scopes else ())}
-    if parameters := [*parameters, *told.get("parameters", ())]:
-        told["parameters"] = parameters
-    told["tags"] = [tag or (kind if kind == "server" else f"{kind}s")]
-    told["responses"] = {str(status): answers[status] for status in answers}
-    told["responses"] |= {
+    if parameters := [*parameters, *result.get("parameters", ())]:
+        result["parameters"] = parameters
+    result["tags"] = [tag or (kind if kind == "server" else f"{kind}s")]
+    result["responses"] = {str(status): answers[status] for status in answers}
+    result["responses"] |= {
         str(status): refer(REFUSALS[status][0], "responses") for status in sorted(refusals - set(answers))
     }
-    return told if rule.scopes else {**told, "security": []}
+    return result if rule.scopes else {**result, "security": []}
 
 
 def _refusal(status: int) -> Schema:

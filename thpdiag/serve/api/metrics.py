@@ -1,6 +1,6 @@
 """`GET /metrics` in the text format of Prometheus, version 0.0.4, and `GET /healthz`, `GET /readyz`: 200 or 503.
 
-Counted are requests by route and answer and bundles that came in, by this process since it started.
+Requests by route and status and received bundles are counted since the start of the process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from time import monotonic
 from typing import Final
 
 from prometheus_client import generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from thpdiag import __version__
 from thpdiag.serve.access.audit import StatusRecorder
 from thpdiag.serve.access.gate import Routes
-from thpdiag.serve.api.responses import json_response, query_of
+from thpdiag.serve.api.responses import json_response, read_query
 from thpdiag.serve.server import Counts, Server
 from thpdiag.serve.storage.database import read_transaction
 from thpdiag.serve.storage.jobs import DONE, FAILED, QUEUED, RUNNING
@@ -29,7 +30,7 @@ METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 
 class RequestCounter:
-    """ASGI middleware, outermost: what the gate refuses is counted as well."""
+    """The outermost ASGI middleware: counts all requests, including those that the gate refuses."""
 
     def __init__(self, app: ASGIApp, routes: Routes, counts: Counts, clock: Callable[[], float] = monotonic) -> None:
         self._app, self._routes, self._counts, self._clock = app, routes, counts, clock
@@ -52,55 +53,51 @@ VERDICTS: Final = ("found", "nothing_found", "cannot_tell", "not_applicable")
 
 
 def get_metrics(request: Request, server: Server) -> Response:
-    query_of(request)
+    read_query(request)
     return Response(generate_latest(ServerMetrics(server)), headers={"Content-Type": METRICS_TYPE})
 
 
 @dataclass(frozen=True)
 class ServerMetrics(Collector):
-    """What there is now, by the database and the disk, and what this process has counted."""
+    """Gauges of the database and the disk, and the counters of this process."""
 
     server: Server
 
     def collect(self) -> Iterator[Metric]:
         storage, room = self.server.storage, self.server.storage.room
         info = {"version": __version__, "rules_digest": self.server.analysis.rules_digest}
-        build = GaugeMetricFamily(
+        build = Gauge(
             "thpdiag_build_info", "The version that runs, and the rules it diagnoses with.", labels=list(info)
         )
         build.add_metric(list(info.values()), 1)
         yield build
-        yield gauge("thpdiag_workers", "Analyses that may run at once.", self.server.workers)
+        yield Gauge("thpdiag_workers", "Analyses that may run at once.", self.server.workers)
         jobs = {state: 0 for state in (QUEUED, RUNNING, DONE, FAILED)} | storage.jobs.counts()
         yield gauges("thpdiag_jobs", "Analyses by state.", "state", jobs)
         cases = {verdict: 0 for verdict in VERDICTS} | storage.cases.counts()
         yield gauges("thpdiag_cases", "Cases by the verdict of the host that leads.", "verdict", cases)
-        yield gauge(
+        yield Gauge(
             "thpdiag_bundles", "Contents that are known, those whose file was removed too.", storage.bundles.total()
         )
         with read_transaction(storage.engine) as connection:
             reserved, stored = room.used_bytes(connection)
-        yield gauge("thpdiag_bundle_bytes", "Bytes of the bundles that are kept.", stored)
-        yield gauge("thpdiag_upload_reserved_bytes", "Bytes that uploads under way have reserved.", reserved)
-        yield gauge("thpdiag_disk_free_bytes", "Bytes that are free on the disk of the data folder.", room.free())
+        yield Gauge("thpdiag_bundle_bytes", "Bytes of the bundles that are kept.", stored)
+        yield Gauge("thpdiag_upload_reserved_bytes", "Bytes that uploads under way have reserved.", reserved)
+        yield Gauge("thpdiag_disk_free_bytes", "Bytes that are free on the disk of the data folder.", room.free())
         if room.quota is not None:
-            yield gauge("thpdiag_quota_bytes", "Bytes that bundles and uploads may take.", room.quota)
+            yield Gauge("thpdiag_quota_bytes", "Bytes that bundles and uploads may take.", room.quota)
         yield from self.server.counts.registry.collect()
 
 
-def gauge(name: str, means: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, means, value)
-
-
-def gauges(name: str, means: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = GaugeMetricFamily(name, means, labels=[label])
+def gauges(name: str, description: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = Gauge(name, description, labels=[label])
     for key, value in sorted(values.items()):
         family.add_metric([key], value)
     return family
 
 
 def get_health(request: Request, server: Server) -> Response:
-    query_of(request)
-    found = server.health.check()
-    answer = {"status": "failing" if found.reason else "ok", "database": not found.database, "disk": not found.disk}
-    return json_response({**answer, "reason": found.reason}, 503 if found.reason else 200)
+    read_query(request)
+    health = server.health.check()
+    answer = {"status": "failing" if health.reason else "ok", "database": not health.database, "disk": not health.disk}
+    return json_response({**answer, "reason": health.reason}, 503 if health.reason else 200)

@@ -1,6 +1,6 @@
-"""Answers for programs: jobs, cases and verdicts as JSON, the query of a request, the exit code for a gate.
+"""Answers for programs: jobs, cases and verdicts as JSON, parsing of queries, exit codes for `fail-on`.
 
-`thpdiag.serve.api.description` has the schemas. Times are RFC 3339 in UTC.
+The schemas are in `thpdiag.serve.api.description`. Times are RFC 3339 in UTC.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FINDING_KEYS: Final = ("rule", "mechanism", "title", "severity", "confidence", 
 
 
 def error_response(error: Exception) -> Response:
-    """A failure as it is told; of a storage that cannot be used the log says more, not the answer."""
+    """Return the answer for an error. Details of a storage error are logged and not shown to the client."""
     match error:
         case RefusedError():
             return problem_response(error.status, error.words, error.headers)
@@ -46,7 +46,7 @@ def error_response(error: Exception) -> Response:
         case StoreBusyError():
             words = "the storage of this server is busy; try again in a moment"
             return problem_response(503, words, {"Retry-After": "5"})
-        case _:  # its folder became read-only, its database is gone or damaged: `/readyz` says so too
+        case _:  # the folder is read-only, or the database is missing or damaged; `/readyz` reports it too
             LOG.error("the storage cannot be used: %s", error)
             return problem_response(503, "the storage of this server cannot be used at the moment")
 
@@ -56,12 +56,12 @@ def json_response(value: object, status: int = 200, headers: Mapping[str, str] |
 
 
 def json_line(value: Any) -> str:
-    """JSON on one line, in ASCII: half characters of a stranger's file name are no UTF-8."""
+    """Return JSON on one line, in ASCII, since surrogates in file names cannot be encoded as UTF-8."""
     return json.dumps(value, allow_nan=False)
 
 
-def query_of(request: Request, *names: str) -> dict[str, str]:
-    """The query, each name once and none but these: what is not understood must not seem to have been heeded."""
+def read_query(request: Request, *names: str) -> dict[str, str]:
+    """Return the query; RefusedError for unknown or repeated names, which must not be ignored silently."""
     pairs = [(name, value) for name, value in request.query_params.multi_items() if name != CSRF_FIELD]
     if any(name not in names for name, _ in pairs):
         known = f"known are {', '.join(names)}" if names else "this address takes none"
@@ -71,11 +71,11 @@ def query_of(request: Request, *names: str) -> dict[str, str]:
     return dict(pairs)
 
 
-def format_rfc3339(at: float | None) -> str | None:
-    """Seconds since 1970 as `2026-01-31T12:00:00.000Z`."""
-    if at is None:
+def format_rfc3339(seconds: float | None) -> str | None:
+    """Format seconds since 1970 as `2026-01-31T12:00:00.000Z`."""
+    if seconds is None:
         return None
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def job_json(job: Job, ahead: int) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def job_json(job: Job, ahead: int) -> dict[str, Any]:
 
 
 def case_json(case: Case) -> dict[str, Any]:
-    """A case in a list: with the host that leads."""
+    """Return a case of a list, with its leading host."""
     verdict = {key: getattr(case, key) for key in ("rule", "mechanism", "severity", "confidence", "sentence")}
     options = json.loads(case.options)
     return {
@@ -107,7 +107,7 @@ def _addresses(case: Case) -> dict[str, str]:
 
 
 def hosts_json(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The hosts of a result document, the one that leads first: verdict, leading finding and all findings of each."""
+    """Return the hosts of a result document, the leading one first, each with verdict and findings."""
     return [_host_json(host) for host in messages.hosts(document)]
 
 
@@ -129,16 +129,16 @@ def _finding_json(finding: Finding) -> dict[str, Any]:
 
 
 def verdict_json(case: Case, document: Mapping[str, Any]) -> dict[str, Any]:
-    """The first host leads; `sentence`, `leading` and `confidence` at the top are its own."""
+    """Return the verdict of a case; status, `sentence`, `leading` and `confidence` are those of the leading host."""
     hosts = hosts_json(document)
     leading = {key: hosts[0]["verdict"][key] for key in ("status", "sentence", "confidence")}
     return {**leading, "leading": hosts[0]["leading"], "hosts": hosts, **_addresses(case)}
 
 
 def exit_code_of_case(case: Case, document: Mapping[str, Any], fail_on: str) -> int:
-    """The exit code of `thpdiag analyze --isolate --fail-on` for the same bundle (`thpdiag.errors.EXIT_CODES`)."""
+    """Return the exit code of `thpdiag analyze --isolate --fail-on` for the same bundle (`errors.EXIT_CODES`)."""
     if exit_code_of_end(case.status) == BUG:
         return BUG
     code = exit_code(document, fail_on)
-    unread = code == NO_INPUT and case.status not in ("ok", "partial")
-    return CUT_SHORT if unread else code  # the child was ended before it could tell anything
+    is_unread = code == NO_INPUT and case.status not in ("ok", "partial")  # the child was killed before it had a result
+    return CUT_SHORT if is_unread else code

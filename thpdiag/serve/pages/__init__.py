@@ -1,1 +1,1 @@
-"""Pages for people; templates and static files lie beside the modules."""
+"""Pages for people, with their templates and static files."""

@@ -1,5 +1,4 @@
-"""Pages of cases: the list, searched without script; one case with its report and what can be done with it; a case
-beside another, as a rule of the same host, the older one first."""
+"""Pages of cases: the searchable list, a case with its report and actions, and the comparison of two cases."""
 
 from __future__ import annotations
 
@@ -30,16 +29,17 @@ from thpdiag.serve.pages.render import (
     find_case,
     format_day,
     not_found,
+    parse_number,
     read_case,
     render_page,
 )
-from thpdiag.serve.pages.work import STATE_WORDS, can_ask, link_words, verdict_blocks, what_changed, work_of
+from thpdiag.serve.pages.work import STATE_WORDS, can_ask, case_work, link_words, verdict_blocks, what_changed
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import Bundle
 from thpdiag.serve.storage.cases import CASES_PER_PAGE, Case, CaseCount, CaseFilter, Cases
 from thpdiag.serve.storage.retention import Terms
 
-DOWNLOADS: Final = (  # as the API has them, in words
+DOWNLOADS: Final = (  # labels and file names of the reports of the API
     ("Web page", "report.html"),
     ("JSON", "report.json"),
     ("Text", "report.txt"),
@@ -50,11 +50,11 @@ DOWNLOADS: Final = (  # as the API has them, in words
     ("GitLab Code Quality", "report.gitlab.json"),
     ("GitHub annotations", "report.github.txt"),
 )
-MAX_OTHER_CASES: Final = 20  # of the same host or bundle that are listed
-LIMIT: Final = CASES_PER_PAGE + 1  # one more says whether there are older ones
+MAX_OTHER_CASES: Final = 20  # of the same host or bundle in a list
+PAGE_LIMIT: Final = CASES_PER_PAGE + 1  # the additional one shows whether there are older ones
 NO_CASES: Final = CaseCount(0)
 MAX_QUERY_CHARS: Final = 255
-MAX_DIGITS: Final = 15  # of a case's number
+MAX_DIGITS: Final = 15  # of the number of a case
 QUERY_FIELDS: Final = ("q", "host", "verdict", "mechanism", "rule", "since", "until", "state", "assignee")
 NO_OTHER_CASE: Final = "The case to compare with does not exist. It may have been deleted or have expired."
 SAME_CASE: Final = "This is the same case twice. Choose another one of the host."
@@ -63,7 +63,7 @@ NO_FORM: Final = "The stored result of this case does not have the form of a res
 
 @dataclass(frozen=True, slots=True)
 class CaseFile:
-    """One file of a case, under its name in the result; `recognised` says whether anything was read of it."""
+    """One file of a case, by its name in the result; `recognised`: whether a parser has read any of it."""
 
     name: str
     bundle: Bundle
@@ -72,7 +72,7 @@ class CaseFile:
 
 @dataclass(frozen=True, slots=True)
 class CaseContext:
-    """What stands beside a case: its files, what its findings cite, its other versions, other cases."""
+    """The files of a case, citations of its findings, its other versions, and related cases."""
 
     files: list[CaseFile]
     findings: list[CitedFinding]
@@ -86,12 +86,12 @@ class CaseContext:
 
     @property
     def removal_time(self) -> float | None:
-        """When the first of its files went, if one did: then it cannot be judged again."""
+        """When the first of its files was removed, if one was: then the case cannot be analysed again."""
         return min((file.bundle.removed for file in self.files if file.bundle.removed is not None), default=None)
 
     @property
     def latest(self) -> Case | None:
-        """The version of a case that counts, if it is another one."""
+        """The latest version of the case, if it is another one."""
         return next((other for other in self.versions if not other.superseded), None)
 
     @property
@@ -108,11 +108,11 @@ def case_page(request: Request, server: Server) -> Response:
     except DOCUMENT_ERRORS:
         findings = []
     versions = _other_cases(server, case, CaseFilter(thread=case.thread))
-    named = case.host and host_title(case.host) != NAMELESS  # cases without a name are of nobody knows which hosts
-    same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if named else []
+    has_name = case.host and host_title(case.host) != NAMELESS  # hosts without a name cannot be matched
+    same_host = _other_cases(server, case, CaseFilter(same_host=case.host)) if has_name else []
     same_bundle = _other_cases(server, case, CaseFilter(sha256=case.sha256))
-    own = {case.id, *(version.id for version in versions)}
-    same_host, same_bundle = ([one for one in others if one.id not in own] for others in (same_host, same_bundle))
+    ids = {case.id, *(version.id for version in versions)}
+    same_host, same_bundle = ([other for other in others if other.id not in ids] for others in (same_host, same_bundle))
     around = CaseContext(_files(server, case, document), findings, versions, same_host, same_bundle)
     title = ": ".join(filter(None, (case_title(case), case_sentence(case))))
     blocks, asks = verdict_blocks(document), can_ask(document)
@@ -120,46 +120,46 @@ def case_page(request: Request, server: Server) -> Response:
         request, server, "case.html",
         title=title, case=case, around=around, formats=DOWNLOADS, limit=server.intake.limit, blocks=blocks, asks=asks,
         outdated=case.tool_version != server.analysis.tool_version or case.rules_digest != server.analysis.rules_digest,
-        changes=_changes(server, case, versions, document), work=work_of(server, case, request.state.principal),
+        changes=_changes(server, case, versions, document), work=case_work(server, case, request.state.principal),
         link_words=link_words, login=server.access.mode is not Mode.NONE, expiry=_expiry(case, around, server.terms),
     )  # fmt: skip
 
 
 def _expiry(case: Case, around: CaseContext, terms: Terms) -> str:
-    """The days on which the case and its files are deleted."""
+    """Return the days on which the case and its files are deleted."""
     stored = [file.bundle.stored for file in around.files]
     files = f", its files {format_day(min(stored) + terms.bundles)}" if stored and around.removal_time is None else ""
     return format_day(case.made + terms.cases) + files
 
 
 def _changes(server: Server, case: Case, versions: list[Case], document: Mapping[str, Any]) -> list[str]:
-    """What this version says otherwise than the one before it."""
+    """Return how the result differs from the previous version."""
     before = next((other for other in versions if other.number < case.number), None)
     return [] if before is None else what_changed(server.storage.cases.document(before.id) or {}, document)
 
 
 def _files(server: Server, case: Case, document: Mapping[str, Any]) -> list[CaseFile]:
-    """The files of a case, and whether the result speaks of anything that was read of them."""
+    """Return the files of a case, and whether the result has inputs from them that a parser has read."""
     hosts = document.get("cases") or [document]
-    read = {
-        given["member"]
+    members = {
+        item["member"]
         for host in hosts
-        for given in (host.get("inputs", ()) if isinstance(host, Mapping) else ())
-        if isinstance(given, Mapping) and given.get("reader") and isinstance(given.get("member"), str)
+        for item in (host.get("inputs", ()) if isinstance(host, Mapping) else ())
+        if isinstance(item, Mapping) and item.get("reader") and isinstance(item.get("member"), str)
     }
-    first = {member.partition("/")[0] for member in read}
-    found = server.storage.bundles.files(case.sha256)
-    return [CaseFile(one.name, known, one.name in first if one.name else bool(read)) for one, known in found]
+    names = {member.partition("/")[0] for member in members}
+    files = server.storage.bundles.files(case.sha256)
+    return [CaseFile(part.name, row, part.name in names if part.name else bool(members)) for part, row in files]
 
 
 def _other_cases(server: Server, case: Case, question: CaseFilter) -> list[Case]:
-    """The latest others that fit."""
-    fitting = server.storage.cases.page(question, limit=MAX_OTHER_CASES + 1)
-    return [other for other in fitting if other.id != case.id][:MAX_OTHER_CASES]
+    """Return the latest other cases that match."""
+    matches = server.storage.cases.page(question, limit=MAX_OTHER_CASES + 1)
+    return [other for other in matches if other.id != case.id][:MAX_OTHER_CASES]
 
 
 def case_report(request: Request, server: Server) -> Response:
-    """The report's own page, for a frame of ours: an origin of its own, its own script only."""
+    """Return the report for a frame: sandboxed with an origin of its own, and its own script only."""
     case, document = read_case(request, server)
     try:
         page = render(document)
@@ -170,7 +170,7 @@ def case_report(request: Request, server: Server) -> Response:
 
 
 def set_kept(request: Request, server: Server) -> Response:
-    """Have retention spare the case, or no longer; the last part of the address says which."""
+    """Exclude a case from retention or include it again, depending on the last part of the path."""
     key, kept = request.path_params["id"], request.url.path.endswith("/keep")
     if not server.storage.cases.set_kept(key, kept=kept):
         raise not_found(NO_CASE)
@@ -179,11 +179,11 @@ def set_kept(request: Request, server: Server) -> Response:
 
 
 def delete_case(request: Request, server: Server) -> Response:
-    """Asks first; the form of the page that asks says that somebody is sure."""
+    """Delete a case after a confirmation page, whose form sets `sure`."""
     case = find_case(request, server)
     if request.query_params.get("sure") != "yes":
-        alone = not _other_cases(server, case, CaseFilter(sha256=case.sha256))
-        return render_page(request, server, "delete.html", title="Delete this case?", case=case, alone=alone)
+        is_only = not _other_cases(server, case, CaseFilter(sha256=case.sha256))
+        return render_page(request, server, "delete.html", title="Delete this case?", case=case, alone=is_only)
     if not server.storage.removal.delete_case(case.id):
         raise not_found(NO_CASE)
     server.record_action(request, Action.DELETE, case.id)
@@ -192,7 +192,7 @@ def delete_case(request: Request, server: Server) -> Response:
 
 @dataclass(frozen=True, slots=True)
 class CaseQuery:
-    """What was asked for as it was written, by all names of fields; what it means, and what is wrong with it."""
+    """The fields of the search form as entered, the filter parsed from them, and error messages."""
 
     written: dict[str, str]
     question: CaseFilter
@@ -200,13 +200,13 @@ class CaseQuery:
 
     @property
     def given(self) -> dict[str, str]:
-        """Without what is empty."""
+        """The fields that are not empty."""
         return {name: text for name, text in self.written.items() if text}
 
 
 @dataclass(frozen=True, slots=True)
 class ListPage:
-    """A page of a list of `size` cases; `newer` and `older` are queries of those beside it, empty if there are none."""
+    """A page of a list of `size` cases; `newer` and `older` are queries of the adjacent pages, empty without one."""
 
     cases: list[Case]
     size: CaseCount = NO_CASES
@@ -215,18 +215,18 @@ class ListPage:
 
 
 def case_list(request: Request, server: Server) -> Response:
-    asked, cases = parse_query(request.query_params), server.storage.cases
-    known = {rule.file.mechanism for rule in server.rules} | {asked.written["mechanism"]}  # older cases may have others
+    query, cases = parse_query(request.query_params), server.storage.cases
+    mechanisms = {rule.file.mechanism for rule in server.rules} | {query.written["mechanism"]}  # of an older case
     return render_page(
         request,
         server,
         "cases.html",
         title="Cases",
-        status=400 if asked.mistakes else 200,
-        asked=asked,
-        leaf=ListPage([]) if asked.mistakes else list_page(cases, asked, request.query_params),
+        status=400 if query.mistakes else 200,
+        asked=query,
+        leaf=ListPage([]) if query.mistakes else list_page(cases, query, request.query_params),
         verdicts=VERDICTS,
-        mechanisms=sorted(filter(None, known)),
+        mechanisms=sorted(filter(None, mechanisms)),
         rules=sorted(rule.id for rule in server.rules),
         states=STATE_WORDS,
         assignees=server.storage.work.assignees(),
@@ -234,7 +234,7 @@ def case_list(request: Request, server: Server) -> Response:
 
 
 def parse_query(query: QueryParams) -> CaseQuery:
-    """What a query asks for; what is empty is not asked for."""
+    """Parse the fields of the search form; empty ones are ignored."""
     written = {name: query.get(name, "").strip()[:MAX_QUERY_CHARS] for name in QUERY_FIELDS}
     days: dict[str, datetime | None] = {}
     mistakes = []
@@ -243,7 +243,7 @@ def parse_query(query: QueryParams) -> CaseQuery:
             days[name] = _start_of_day(written[name]) if written[name] else None
         except ValueError:
             mistakes.append(f"{name.capitalize()}: {written[name]!r} is not a date like 2026-11-20.")
-            written[name] = ""  # a date field takes nothing else
+            written[name] = ""  # a date input cannot show another text
     first, last = days.get("since"), days.get("until")
     if first is not None and last is not None and first > last:
         mistakes.append("The first day is after the last.")
@@ -262,44 +262,37 @@ def parse_query(query: QueryParams) -> CaseQuery:
 
 
 def _start_of_day(day: str) -> datetime:
-    """The beginning of a day in UTC."""
-    begin = date.fromisoformat(day)
-    if len(day) != len("2026-11-20") or not 1970 <= begin.year < 9999:  # other forms of ISO 8601 no date field sends
+    """Return the beginning of a day in UTC; ValueError if the date is not like 2026-11-20."""
+    start = date.fromisoformat(day)
+    if len(day) != len("2026-11-20") or not 1970 <= start.year < 9999:  # a date input sends no other ISO 8601 form
         raise ValueError(day)
-    return datetime(begin.year, begin.month, begin.day, tzinfo=UTC)
+    return datetime(start.year, start.month, start.day, tzinfo=UTC)
 
 
-def list_page(cases: Cases, asked: CaseQuery, query: QueryParams) -> ListPage:
-    """The page that a query names: `below` and `above` are numbers of cases at its edges."""
-    below, above = _number(query.get("below", "")), _number(query.get("above", ""))
-    first, found = below is None and above is None, list[Case]()
-    if not first:
-        found = cases.page(asked.question, below if above is None else None, LIMIT, above)
-        first = above is not None and len(found) < LIMIT  # nearly at the beginning: all of the first page
-    if first:
-        found, size = cases.first_page(asked.question, LIMIT)
+def list_page(cases: Cases, query: CaseQuery, params: QueryParams) -> ListPage:
+    """Return a page of the list. `below` and `above` in `params` are the numbers of the adjacent cases."""
+    below, above = (parse_number(params.get(name, ""), MAX_DIGITS) for name in ("below", "above"))
+    is_first, found = below is None and above is None, list[Case]()
+    if not is_first:
+        found = cases.page(query.question, below if above is None else None, PAGE_LIMIT, above)
+        is_first = above is not None and len(found) < PAGE_LIMIT  # fewer than a page above: show the full first page
+    if is_first:
+        found, size = cases.first_page(query.question, PAGE_LIMIT)
     else:
-        size = cases.size(asked.question)
-    newer, older = not first, len(found) == LIMIT
-    if newer and above is not None:
+        size = cases.size(query.question)
+    has_newer, has_older = not is_first, len(found) == PAGE_LIMIT
+    if has_newer and above is not None:
         found = found[1:]
     shown = found[:CASES_PER_PAGE]
     if not shown:
-        return ListPage([], size, newer=urlencode(asked.given) if newer else "")
-    return ListPage(
-        shown,
-        size,
-        urlencode({**asked.given, "above": shown[0].number}) if newer else "",
-        urlencode({**asked.given, "below": shown[-1].number}) if older else "",
-    )
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else None
+        return ListPage([], size, newer=urlencode(query.given) if has_newer else "")
+    newer = urlencode({**query.given, "above": shown[0].number}) if has_newer else ""
+    older = urlencode({**query.given, "below": shown[-1].number}) if has_older else ""
+    return ListPage(shown, size, newer, older)
 
 
 def comparison_page(request: Request, server: Server) -> Response:
-    """Our page around the comparison; it says which two cases they are."""
+    """Return the page with the frame of the comparison."""
     before, after = _cases_of_request(request, server)
     return render_page(
         request,
@@ -315,7 +308,7 @@ def comparison_page(request: Request, server: Server) -> Response:
 
 
 def comparison_report(request: Request, server: Server) -> Response:
-    """The comparison's own page."""
+    """Return the comparison for a frame."""
     pair = _cases_of_request(request, server)
     documents = [server.storage.cases.document(case.id) or {} for case in pair]
     try:
@@ -328,19 +321,19 @@ def comparison_report(request: Request, server: Server) -> Response:
 
 
 def _cases_of_request(request: Request, server: Server) -> tuple[Case, Case]:
-    """The two cases, the older first: by when their data was, if both are known in UTC."""
-    one, other = find_case(request, server), server.storage.cases.find(request.query_params.get("with", ""))
-    if other is None:
+    """Return the two cases, the older one first: by the time of the data if both are in UTC, otherwise by number."""
+    left, right = find_case(request, server), server.storage.cases.find(request.query_params.get("with", ""))
+    if right is None:
         raise not_found(NO_OTHER_CASE)
-    if one.id == other.id:
+    if left.id == right.id:
         raise not_found(SAME_CASE)
-    times = [one.recorded or "", other.recorded or ""]
+    times = [left.recorded or "", right.recorded or ""]
     if all(time.endswith("Z") for time in times) and times[0] != times[1]:
-        return (one, other) if times[0] < times[1] else (other, one)
-    return (one, other) if one.number <= other.number else (other, one)
+        return (left, right) if times[0] < times[1] else (right, left)
+    return (left, right) if left.number <= right.number else (right, left)
 
 
-def _may_be_one_host(one: str, other: str) -> bool:
-    """Whether two names may be of one host, with its domain or without."""
-    same_start = one.partition(".")[0] == other.partition(".")[0]
-    return one == other or (same_start and not ("." in one and "." in other))
+def _may_be_one_host(left: str, right: str) -> bool:
+    """Whether two names may be of one host, with and without its domain."""
+    same_start = left.partition(".")[0] == right.partition(".")[0]
+    return left == right or (same_start and not ("." in left and "." in right))

@@ -1,7 +1,7 @@
-"""What all cases have in common: a list of hosts, and the page that `thpdiag triage report` makes, in a frame.
+"""The fleet: a list of the hosts of all cases, and the page of `thpdiag triage report` in a frame.
 
-The page of triage is made of what customers sent, so its frame has an origin of its own and no session here: links to
-cases stand in the list beside it.
+The triage page contains customer data, so its frame has an origin of its own and no session; links to cases are in the
+list next to it.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.http import download_headers, report_headers
 from thpdiag.serve.fleet import FleetView
 from thpdiag.serve.fleet_files import DOWNLOAD_FILES, PAGE_FILE, ListedHost, read_hosts
-from thpdiag.serve.pages.render import VERDICTS, PageError, format_time, render_page
+from thpdiag.serve.pages.render import VERDICTS, PageError, format_time, parse_number, render_page
 from thpdiag.serve.server import Server
 
 FLEET_PATH: Final = "/fleet"
 HOSTS_PER_PAGE: Final = 50
 MAX_QUERY_CHARS: Final = 255
 WAIT_SECONDS: Final = 3.0
-RETRY_SECONDS: Final = 3  # until a page that is being made is looked for again
+RETRY_SECONDS: Final = 3  # after which a page that is being built is requested again
 NOT_YET: Final = "The fleet is being built since {}; it, or the reason why not, will be there by {}."
 NOT_NOW: Final = "Sorry, {}. The next attempt is not before {}."
 NO_CASES: Final = "There are no cases yet, so there is no fleet."
@@ -37,13 +37,13 @@ SEARCHED_FIELDS: Final = ("label", "path", "kernel", "os", "mechanism", "rule")
 
 @dataclass(frozen=True, slots=True)
 class FleetQuery:
-    """Which hosts somebody wants to see; `result` is a severity or a verdict, `leaf` the number of the page."""
+    """Filter and page of the list; `result` is a severity or a verdict, `leaf` the number of the page."""
 
     words: str
     result: str
     leaf: int
 
-    def fits(self, host: ListedHost) -> bool:
+    def matches(self, host: ListedHost) -> bool:
         if self.result and self.result not in (host.verdict, host.severity):
             return False
         text = " ".join(getattr(host, name) or "" for name in SEARCHED_FIELDS).lower()
@@ -57,14 +57,14 @@ class FleetQuery:
 
 def parse_query(query: QueryParams) -> FleetQuery:
     result, leaf = query.get("result", ""), query.get("page", "")
-    known = result in SEVERITIES or result in VERDICTS
-    number = int(leaf) if leaf.isascii() and leaf.isdigit() and len(leaf) < 7 else 1
-    return FleetQuery(query.get("q", "").strip()[:MAX_QUERY_CHARS], result if known else "", max(1, number))
+    is_known = result in SEVERITIES or result in VERDICTS
+    words = query.get("q", "").strip()[:MAX_QUERY_CHARS]
+    return FleetQuery(words, result if is_known else "", parse_number(leaf, 6) or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetListPage:
-    """One page of the list; how many hosts there are in all, and how many of them fit."""
+    """One page of the list, the number of matching hosts and of all hosts."""
 
     hosts: list[ListedHost]
     fitting: int
@@ -72,40 +72,40 @@ class FleetListPage:
 
 
 def fleet_list(request: Request, server: Server) -> Response:
-    look, asked = server.fleet.look(WAIT_SECONDS), parse_query(request.query_params)
-    leaf = list_page(look, asked)
+    view, query = server.fleet.view(WAIT_SECONDS), parse_query(request.query_params)
+    leaf = list_page(view, query)
     answer = render_page(
         request,
         server,
         "fleet.html",
         title="Fleet",
-        look=look,
-        asked=asked,
+        look=view,
+        asked=query,
         leaf=leaf,
         last=max(1, -(-leaf.fitting // HOSTS_PER_PAGE)),
         severities=SEVERITIES[::-1],
         verdicts=VERDICTS,
         files=DOWNLOAD_FILES,
     )
-    if look.waits:
+    if view.waits:
         answer.headers["Refresh"] = str(RETRY_SECONDS)
     return answer
 
 
-def list_page(look: FleetView, asked: FleetQuery) -> FleetListPage:
-    """The hosts of a page of the list; one line after the other, so that a long list takes no memory."""
+def list_page(view: FleetView, query: FleetQuery) -> FleetListPage:
+    """Return a page of the list; lines are read one by one, so that memory use is constant."""
     shown: list[ListedHost] = []
-    fitting = 0
-    for host in read_hosts(look.made.folder) if look.made else ():
-        if asked.fits(host):
-            fitting += 1
-            if (asked.leaf - 1) * HOSTS_PER_PAGE < fitting <= asked.leaf * HOSTS_PER_PAGE:
+    matching = 0
+    for host in read_hosts(view.made.folder) if view.made else ():
+        if query.matches(host):
+            matching += 1
+            if (query.leaf - 1) * HOSTS_PER_PAGE < matching <= query.leaf * HOSTS_PER_PAGE:
                 shown.append(host)
-    return FleetListPage(shown, fitting, look.made.hosts if look.made else 0)
+    return FleetListPage(shown, matching, view.made.hosts if view.made else 0)
 
 
 def fleet_report(_request: Request, server: Server) -> Response:
-    """The page of triage under the policy that stands in it."""
+    """Return the triage page with its own content security policy."""
     headers = report_headers(policy_for(page_style(), page_script())) | {"Content-Type": "text/html; charset=utf-8"}
     return _file_response(server, PAGE_FILE, headers)
 
@@ -118,17 +118,17 @@ def fleet_file(request: Request, server: Server) -> Response:
 
 
 def _file_response(server: Server, name: str, headers: dict[str, str]) -> Response:
-    look = server.fleet.look(WAIT_SECONDS)
-    file = look.made.folder / name if look.made else None
-    if file is None or not file.is_file():  # it goes with a case that is deleted
-        raise PageError(503, _describe_delay(look), headers={"Retry-After": str(RETRY_SECONDS)})
+    view = server.fleet.view(WAIT_SECONDS)
+    file = view.made.folder / name if view.made else None
+    if file is None or not file.is_file():  # deleted with a case
+        raise PageError(503, _describe_delay(view), headers={"Retry-After": str(RETRY_SECONDS)})
     return FileResponse(file, headers=headers)
 
 
-def _describe_delay(look: FleetView) -> str:
-    """Why there is nothing to see yet, and until when."""
-    if not look.cases:
+def _describe_delay(view: FleetView) -> str:
+    """Describe why there is no page, and until when."""
+    if not view.cases:
         return NO_CASES
-    if look.mistake:
-        return NOT_NOW.format(look.mistake, format_time(look.until))
-    return NOT_YET.format(format_time(look.since), format_time(look.until))
+    if view.mistake:
+        return NOT_NOW.format(view.mistake, format_time(view.until))
+    return NOT_YET.format(format_time(view.since), format_time(view.until))

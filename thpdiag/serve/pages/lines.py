@@ -1,8 +1,7 @@
-"""Lines of a customer's file, around one that a finding cites: read from the stored bundle by a guarded child.
+"""Lines of a customer's file around a cited line, read from the stored bundle by a sandboxed child.
 
-Only files that the result speaks of are shown: what else a customer sent is nobody's business here. What comes back
-from the child is data, never a page. The bundle is read from its start up to the lines that are asked for, and nothing
-of it is kept.
+Only files that the result mentions are shown, to protect other data of the customer. The child returns data, never
+HTML. The bundle is read from its start up to the requested lines; nothing is cached.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ from thpdiag.report.messages import name as host_name
 from thpdiag.sandbox.outcome import MIB, Allowed, Answer, Limits, Status
 from thpdiag.sandbox.preload import run_in_child_of_worker
 from thpdiag.serve.access.audit import Action
-from thpdiag.serve.pages.render import PageError, not_found, read_case, render_page
+from thpdiag.serve.pages.render import PageError, not_found, parse_number, read_case, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.work_order import link_files
 
-MAX_LINES: Final = 200  # lines at once
-MAX_LINE_CHARS: Final = 2_000  # characters of a line
+MAX_LINES: Final = 200  # per request
+MAX_LINE_CHARS: Final = 2_000
 CHILD_LIMITS: Final = Limits(cpu_seconds=30, wall_seconds=60.0, memory=512 * MIB, file_size=0, files=64, answer=4 * MIB)
 READ_LIMITS: Final = Bounds(cpu_seconds=20.0, wall_seconds=40.0, line=16 * 1024)
 NO_TEXT: Final = "binary file; no lines to show"
@@ -48,7 +47,7 @@ UNREADABLE: Final = "the bundle could not be read up to this line: {}"
 
 @dataclass(frozen=True, slots=True)
 class MemberLines:
-    """Numbered lines from 1, or why there are none; `ends` says that the file has no more."""
+    """Lines with their numbers from 1, or the reason why there are none; `ends`: the file has no further ones."""
 
     lines: tuple[tuple[int, str], ...] = ()
     ends: bool = False
@@ -56,49 +55,48 @@ class MemberLines:
 
 
 def read_member_lines(bundles: Sequence[Path], member: str, first: int, last: int) -> MemberLines:
-    """The lines `first` to `last` of a member, MOST at the most; takes a process and the time to read up to them."""
+    """Read the lines `first` to `last` of a member, at most MAX_LINES, in a child process."""
     call = partial(read_in_child, bundles, member, first, min(last, first + MAX_LINES - 1))
     outcome = run_in_child_of_worker(call, CHILD_LIMITS, Allowed(read=tuple(bundles)))
     if outcome.status is not Status.OK:
         return MemberLines(reason=UNREADABLE.format(outcome.name))
-    told = json.loads(outcome.content)
-    return MemberLines(tuple((number, text) for number, text in told["lines"]), told["ends"], told["reason"])
+    result = json.loads(outcome.content)
+    return MemberLines(tuple((number, text) for number, text in result["lines"]), result["ends"], result["reason"])
 
 
 def read_in_child(bundles: Sequence[Path], member: str, first: int, last: int) -> Answer:
-    """The same within the child, as JSON."""
+    """The function of the child; the answer is JSON."""
     lines: list[tuple[int, str]] = []
     ends, reason = False, NOT_THERE
-    inside = member.partition("/")[2] if len(bundles) > 1 else member  # before it is the name of the one it is in
-    for found in members(bundles, lambda path: path == inside, READ_LIMITS):
-        if isinstance(found, Problem):
-            reason = UNREADABLE.format(found.text) if found.hides else reason
-        elif _is_member(found, member, bundles):
-            lines, ends, reason = _lines(found, first, last)
+    path_in_bundle = member.partition("/")[2] if len(bundles) > 1 else member  # a set prefixes the name of the file
+    for item in members(bundles, lambda path: path == path_in_bundle, READ_LIMITS):
+        if isinstance(item, Problem):
+            reason = UNREADABLE.format(item.text) if item.hides else reason
+        elif _is_named(item, member, bundles):
+            lines, ends, reason = _lines(item, first, last)
             break
-    told = {"lines": lines, "ends": ends, "reason": reason}
-    return Answer(json.dumps(told).encode())
+    return Answer(json.dumps({"lines": lines, "ends": ends, "reason": reason}).encode())
 
 
-def _is_member(found: Member, member: str, bundles: Sequence[Path]) -> bool:
-    """Whether it is the one; a bundle that is no archive has the name under which it is kept, not that it came with."""
-    alone = len(bundles) == 1 and found.path == bundles[0].name
-    return alone or found.path == member or member in found.aliases
+def _is_named(member: Member, name: str, bundles: Sequence[Path]) -> bool:
+    """Whether a member has a name. The only member of a plain file has its stored name instead of the uploaded one."""
+    is_plain_file = len(bundles) == 1 and member.path == bundles[0].name
+    return is_plain_file or member.path == name or name in member.aliases
 
 
-def _lines(found: Member, first: int, last: int) -> tuple[list[tuple[int, str]], bool, str]:
-    head = found.head(4096)
+def _lines(member: Member, first: int, last: int) -> tuple[list[tuple[int, str]], bool, str]:
+    head = member.head(4096)
     if b"\0" in head and not utf16_of(head):
         return [], False, NO_TEXT
-    rows = list(islice(_slice_lines(found.lines(), first, last), MAX_LINES + 1))
-    wanted = [(number, text) for number, text in rows if number <= last][:MAX_LINES]
-    if wanted:
-        return wanted, len(wanted) == len(rows), ""
-    return [], False, UNREADABLE.format(found.problems[-1].text) if found.problems else FILE_ENDED
+    rows = list(islice(_slice_lines(member.lines(), first, last), MAX_LINES + 1))
+    shown = [(number, text) for number, text in rows if number <= last][:MAX_LINES]
+    if shown:
+        return shown, len(shown) == len(rows), ""
+    return [], False, UNREADABLE.format(member.problems[-1].text) if member.problems else FILE_ENDED
 
 
 def _slice_lines(lines: Iterator[tuple[int, str]], first: int, last: int) -> Iterator[tuple[int, str]]:
-    """Those from `first` to one behind `last`, which says that there are more."""
+    """Yield the lines `first` to `last` and one more, which shows that the file does not end there."""
     for number, text in lines:
         if number > last + 1:
             return
@@ -106,12 +104,12 @@ def _slice_lines(lines: Iterator[tuple[int, str]], first: int, last: int) -> Ite
             yield number, text if len(text) <= MAX_LINE_CHARS else f"{text[:MAX_LINE_CHARS]}…"
 
 
-DOCUMENT_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # of one without form
+DOCUMENT_ERRORS: Final = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError)  # of a malformed result
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
-    """A place in a customer's file that a finding cites; `line` counts from 1 (a byte where there are no lines)."""
+    """A citation of a finding; `line` counts from 1 (a byte offset in binary files)."""
 
     member: str
     line: int | None
@@ -122,7 +120,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class CitedFinding:
-    """A finding with the places that it cites, each once."""
+    """A finding with its distinct citations."""
 
     host: str
     rule: str
@@ -132,18 +130,12 @@ class CitedFinding:
 
 
 def cited_findings(document: Mapping[str, Any]) -> list[CitedFinding]:
-    """Of all hosts, those that cite something; what only describes a host comes last."""
+    """Return the findings of all hosts that have citations; those with the role context come last."""
     return [
-        CitedFinding(
-            host_name(host),
-            finding.rule,
-            finding.title or finding.mechanism or "",
-            finding.severity or "",
-            places,
-        )
+        CitedFinding(host_name(host), row.rule, row.title or row.mechanism or "", row.severity or "", places)
         for host in hosts(document)
-        for finding in sorted(host.findings, key=lambda finding: finding.role == "context")
-        if (places := tuple(_citations(finding)))
+        for row in sorted(host.findings, key=lambda row: row.role == "context")
+        if (places := tuple(_citations(row)))
     ]
 
 
@@ -158,7 +150,7 @@ def _citations(finding: Finding) -> Iterator[Citation]:
 
 
 def cited_members(part: object) -> Iterator[str]:
-    """The files that a document or a part of it speaks of: those that were read, and those that anything cites."""
+    """Yield the members that a document or a part of it mentions: inputs and citations."""
     if isinstance(part, Mapping):
         if isinstance(part.get("member"), str):
             yield part["member"]
@@ -169,9 +161,9 @@ def cited_members(part: object) -> Iterator[str]:
 
 
 CONTEXT_LINES: Final = 20  # before and after
-MAX_READERS: Final = 2  # children; each may take a core and half a gigabyte
-MAX_WAITING: Final = 10  # requests that read or wait for their turn: each holds a thread, of which all pages have 40
-WAIT_SECONDS: Final = 20.0  # that a request waits for its turn
+MAX_READERS: Final = 2  # child processes; each may use a core and 512 MiB
+MAX_WAITING: Final = 10  # requests that read or wait; each occupies a thread, of which all pages share 40
+WAIT_SECONDS: Final = 20.0  # maximum wait of a request
 NOT_CITED: Final = "The result of this case does not mention this file."
 IN_USE: Final = "Other requests are reading bundles. Try again in a moment."
 BUNDLE_GONE: Final = "The bundle has expired. This is the excerpt in the result."
@@ -181,7 +173,7 @@ _WAITING: Final = BoundedSemaphore(MAX_WAITING)
 
 @dataclass(frozen=True, slots=True)
 class CitedPlace:
-    """What several findings say of one place in the same words."""
+    """A cited place, with the rules that cite it with the same text."""
 
     rules: tuple[str, ...]
     text: str
@@ -190,7 +182,7 @@ class CitedPlace:
 
 @dataclass(frozen=True, slots=True)
 class LinesWindow:
-    """What of a file is shown; `reason` says why there are no lines. Queries are empty where there is nothing more."""
+    """The shown part of a file. `earlier` and `later` are queries of the adjacent parts, empty without one."""
 
     member: str
     line: int
@@ -201,25 +193,25 @@ class LinesWindow:
 
     @property
     def citations_here(self) -> list[CitedPlace]:
-        """What is cited at this line, or of the file as a whole."""
-        return [cited for at in (self.line, None) for cited in self.cites.get(at, ())]
+        """The citations of this line and of the file as a whole."""
+        return [cited for line in (self.line, None) for cited in self.cites.get(line, ())]
 
 
 def lines_page(request: Request, server: Server) -> Response:
     storage = server.storage
     case, document = read_case(request, server)
     member, number = request.query_params.get("member", ""), request.query_params.get("line", "")
-    line = max(int(number), 1) if number.isascii() and number.isdigit() and len(number) <= 12 else 1
+    line = parse_number(number, 12) or 1
     if not member or member not in cited_members(document):
         raise not_found(NOT_CITED)
     earlier = later = ""
     parts = storage.bundles.parts(case.sha256)
-    if all(storage.content.has(sha256) for sha256 in (case.sha256, *(one.sha256 for one in parts))):
-        with _turn_to_read() as ours, TemporaryDirectory(prefix="thpdiag-lines-") as folder:
-            if not ours:
+    if all(storage.content.has(sha256) for sha256 in (case.sha256, *(part.sha256 for part in parts))):
+        with _reader_slot() as acquired, TemporaryDirectory(prefix="thpdiag-lines-") as folder:
+            if not acquired:
                 raise PageError(503, IN_USE)
             first, last = max(line - CONTEXT_LINES, 1), line + CONTEXT_LINES
-            contents = {one.name: storage.content.path(one.sha256) for one in parts}
+            contents = {part.name: storage.content.path(part.sha256) for part in parts}
             named = link_files(contents, Path(folder)) or (storage.content.path(case.sha256),)
             text = read_member_lines(named, member, first, last)
         server.record_action(request, Action.DOWNLOAD, case.id)
@@ -234,29 +226,29 @@ def lines_page(request: Request, server: Server) -> Response:
 
 
 @contextmanager
-def _turn_to_read() -> Iterator[bool]:
-    """Whether it is this request's turn, after a while at most; at once not if many wait already."""
+def _reader_slot() -> Iterator[bool]:
+    """Wait for a reader slot; yield False after WAIT_SECONDS, or at once if too many requests wait already."""
     with ExitStack() as undo:
-        for bound, seconds in ((_WAITING, 0.0), (_READERS, WAIT_SECONDS)):
-            if not bound.acquire(timeout=seconds):
+        for semaphore, seconds in ((_WAITING, 0.0), (_READERS, WAIT_SECONDS)):
+            if not semaphore.acquire(timeout=seconds):
                 yield False
                 return
-            undo.callback(bound.release)
+            undo.callback(semaphore.release)
         yield True
 
 
 def _cited_places(document: Mapping[str, Any], member: str) -> dict[int | None, list[CitedPlace]]:
-    """What findings cite of a file, by line."""
-    alike: dict[tuple[int | None, str], list[Citation]] = {}
+    """Return the citations of a file by line."""
+    groups: dict[tuple[int | None, str], list[Citation]] = {}
     try:
         for finding in cited_findings(document):
             for place in finding.places:
                 if place.member == member:
-                    alike.setdefault((place.line, place.text), []).append(place)
+                    groups.setdefault((place.line, place.text), []).append(place)
     except DOCUMENT_ERRORS:
         return {}
     by_line: dict[int | None, list[CitedPlace]] = {}
-    for (line, text), places in alike.items():
+    for (line, text), places in groups.items():
         rules = tuple(dict.fromkeys(place.rule for place in places))
         by_line.setdefault(line, []).append(CitedPlace(rules, text, places[0].excerpt))
     return by_line

@@ -1,9 +1,9 @@
-"""Pages as they are answered: a template, what every template may use, and the headers of a page of ours.
+"""Rendering of pages: templates, their common variables, static files and error pages.
 
 Every template has `principal`, `can(scope)`, `csrf` (a token for actions of forms), `static_address(name)`, `path` and
-`title` beside its own, and the words of report pages (thpdiag/report/html). Strings pass `visible` and Jinja's
-escaping; there are no scripts and styles but our own, whose addresses have the digest of the content in them and are
-the same for ever: `/static/style.1f0c6a9d2b7e4835.css`.
+`title`, and the globals of report pages (thpdiag/report/html). Strings are filtered by `visible` and escaped by Jinja.
+Scripts and styles are static files of this package. Their addresses contain a digest of the content, so that they can
+be cached forever: `/static/style.1f0c6a9d2b7e4835.css`.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ FormFields = Mapping[str, list[str]]
 
 
 def case_title(case: Case) -> str:
-    """The host that leads, or what the case is called; the bundle where nobody has named either."""
+    """Return the name of the leading host; without one the name of the bundle."""
     name = messages.host_title(case.host, case.title)
     return case.name if case.name and name == messages.NAMELESS else name
 
 
 def case_sentence(case: Case) -> str:
-    """The verdict in a sentence."""
+    """Return the verdict as a sentence."""
     return case.sentence or messages.SENTENCES.get(case.verdict or "", "")
 
 
 def verdict_label(case: Case) -> str:
-    """The verdict in a word or two."""
+    """Return the verdict in a word or two."""
     return VERDICTS.get(case.verdict or "", "no verdict")
 
 
 def verdict_class(case: Case) -> str:
-    """The class of style of a verdict: its severity, or what it is without one."""
+    """Return the CSS class of a verdict: its severity, or that of a verdict without one."""
     return case.severity or _COLOURS.get(case.verdict or "", "")
 
 
 def format_time(seconds: float | None) -> str:
-    """A time of this server, in UTC, to the minute."""
+    """Format seconds since 1970 in UTC, to the minute."""
     return "" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M} UTC"
 
 
@@ -85,7 +85,7 @@ def format_day(seconds: float) -> str:
 
 
 def format_recorded(case: Case) -> str:
-    """When the data was, to the minute; the host's local time where nobody knows its zone."""
+    """Format the time of the data to the minute; in the host's local time if its zone is not known."""
     if not case.recorded:
         return ""
     day, _, clock = case.recorded.partition("T")
@@ -93,33 +93,37 @@ def format_recorded(case: Case) -> str:
 
 
 def format_size(number: int) -> str:
-    """Bytes of a file."""
+    """Format a number of bytes."""
     return f"{number:,} bytes" if number < 1 << 20 else f"{number / (1 << 20):,.1f} MiB"
 
 
 def origin_of_request(request: Request, access: Access) -> str:
-    """How the reader's browser names this server, by the names that it may be called."""
+    """Return the origin of this server as the browser addresses it, if it is an allowed one."""
     host = request.headers.get("host", "").lower()
     origins = sorted(allowed_origins(request.headers, access)) or sorted(access.origins)
-    return next((one for one in origins if one.partition("//")[2] == host), origins[0] if origins else f"http://{host}")
+    default = origins[0] if origins else f"http://{host}"
+    return next((origin for origin in origins if origin.partition("//")[2] == host), default)
+
+
+def parse_number(text: str, max_digits: int) -> int | None:
+    """Parse a non-negative decimal number of a request; None if it is something else or too long."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= max_digits else None
 
 
 @cache
 def _static_files() -> Mapping[str, tuple[str, bytes]]:
-    """Of each file of the folder `static` its name with the digest, and its content."""
-    contents = {
-        file.name: file.read_bytes() for file in files(__package__).joinpath("static").iterdir() if file.is_file()
-    }
-    found = {}
-    for name, body in contents.items():
-        stem, _, kind = name.rpartition(".")
-        if kind in STATIC_TYPES:
-            found[name] = (f"{stem}.{sha256(body).hexdigest()[:16]}.{kind}", body)
-    return found
+    """Return the files of the folder `static` by name: the name with the digest, and the content."""
+    static = {}
+    for file in files(__package__).joinpath("static").iterdir():
+        stem, _, kind = file.name.rpartition(".")
+        if file.is_file() and kind in STATIC_TYPES:
+            body = file.read_bytes()
+            static[file.name] = (f"{stem}.{sha256(body).hexdigest()[:16]}.{kind}", body)
+    return static
 
 
 def static_address(name: str) -> str:
-    """The address of a file of the folder `static`; KeyError if there is none."""
+    """Return the address of a file of the folder `static`; KeyError if there is none."""
     return STATIC_PATH + _static_files()[name][0]
 
 
@@ -133,35 +137,32 @@ async def get_static_file(request: Request, _server: Server) -> Response:
 
 @cache
 def _environment() -> Environment:
-    made = environment(PackageLoader(__name__, "templates"))
+    templates = environment(PackageLoader(__name__, "templates"))
     titles = (static_address, case_title, case_sentence, verdict_label, verdict_class)
     for function in (*titles, format_time, format_recorded, format_size):
-        made.globals[function.__name__] = function
-    return made
+        templates.globals[function.__name__] = function
+    return templates
 
 
 def render_page(
     request: Request, server: Server, template: str, *, title: str, status: int = 200, **context: Any
 ) -> HTMLResponse:
-    """A page of a template of the folder `templates`; takes processor time, so call it in a thread."""
+    """Render a template of the folder `templates`; CPU-bound, so call it in a thread."""
     principal: Principal = getattr(request.state, "principal", NOBODY)
-    page = (
-        _environment()
-        .get_template(template)
-        .render(
-            title=title,
-            principal=principal,
-            can=lambda scope: principal.may(Scope(scope)),
-            csrf=credentials.issue_csrf_token(server.key, principal, server.clock()),
-            path=request.url.path,
-            **context,
-        )
+    page = _environment().get_template(template)
+    text = page.render(
+        title=title,
+        principal=principal,
+        can=lambda scope: principal.may(Scope(scope)),
+        csrf=credentials.issue_csrf_token(server.key, principal, server.clock()),
+        path=request.url.path,
+        **context,
     )
-    return HTMLResponse(page, status, dict(PAGE_HEADERS))
+    return HTMLResponse(text, status, dict(PAGE_HEADERS))
 
 
 class PageError(RefusedError):
-    """Why there is nothing to show, or nothing was done, in a sentence for people; `onward` leads on from there."""
+    """A refusal that is shown as a page: a sentence with a title and the link `onward` (address, text)."""
 
     def __init__(
         self, status: int, words: str, title: str = "This did not work", onward: tuple[str, str] = START_LINK,
@@ -172,26 +173,26 @@ class PageError(RefusedError):
 
 
 def not_found(words: str) -> PageError:
-    """What was asked for is not there; the sentence is the same whether it ever was."""
+    """Return a 404; the sentence does not reveal whether the item ever existed."""
     return PageError(404, words, "Not found")
 
 
 def error_page(request: Request, server: Server, error: Exception) -> HTMLResponse:
-    """A failure as a page with one sentence; of a storage that cannot be used the log says more."""
+    """Return an error as a page with one sentence. Details of a storage error are only logged."""
     match error:
         case PageError():
-            told = error
+            shown = error
         case StoreFullError():
-            told = PageError(507, "The disk of this server is full. Nothing was changed.")
+            shown = PageError(507, "The disk of this server is full. Nothing was changed.")
         case StoreBusyError():
-            told = PageError(503, "The storage of this server is busy. Try again in a moment.")
+            shown = PageError(503, "The storage of this server is busy. Try again in a moment.")
         case _:
             LOG.error("the storage cannot be used: %s", error)
-            told = PageError(503, "The storage of this server is unavailable. See the server log.")
+            shown = PageError(503, "The storage of this server is unavailable. See the server log.")
     answer = render_page(
-        request, server, "missing.html", title=told.title, status=told.status, words=told.words, onward=told.onward
+        request, server, "missing.html", title=shown.title, status=shown.status, words=shown.words, onward=shown.onward
     )
-    answer.headers.update(told.headers)
+    answer.headers.update(shown.headers)
     return answer
 
 
@@ -203,7 +204,7 @@ def upload_error_page(request: Request, server: Server, refused: RefusedError) -
 
 
 def find_case(request: Request, server: Server) -> Case:
-    """The case that the address names."""
+    """Return the case of the address."""
     case = server.storage.cases.find(request.path_params["id"])
     if case is None:
         raise not_found(NO_CASE)
@@ -211,7 +212,7 @@ def find_case(request: Request, server: Server) -> Case:
 
 
 def read_case(request: Request, server: Server) -> tuple[Case, dict[str, Any]]:
-    """The same with its result document."""
+    """Return the case of the address with its result document."""
     case = find_case(request, server)
     document = server.storage.cases.document(case.id)
     if document is None:
@@ -220,17 +221,17 @@ def read_case(request: Request, server: Server) -> tuple[Case, dict[str, Any]]:
 
 
 async def read_form(request: Request) -> FormFields:
-    """What a plain form sends: all values of each field, empty ones too; none of what is not such a form."""
+    """Return all values of each field of a URL-encoded form, including empty ones; none for another body."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != FORM_TYPE:
         return {}
     body = await request.body()
     try:
         return parse_qs(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MAX_FIELDS)
-    except ValueError:  # not ASCII, not UTF-8 behind the escapes, or too many fields
+    except ValueError:  # not ASCII, not UTF-8 after decoding, or too many fields
         return {}
 
 
 def form_field(request: Request, name: str) -> str:
-    """The value of a field of the form that was sent; empty if it is missing or there are several."""
+    """Return the value of a field of the sent form; empty if it is missing or repeated."""
     values = request.state.form.get(name, [])
     return values[0] if len(values) == 1 else ""

@@ -1,6 +1,6 @@
-"""The rules that bundles are diagnosed with here: all in a list that can be searched, and each with all that it says.
+"""The rules of this server: a searchable list, and a page of each rule.
 
-It is what `thpdiag rules docs` writes, of the rules and thresholds of this server.
+The content is that of `thpdiag rules docs` for the rules and thresholds of this server.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from thpdiag.serve.pages.render import not_found, render_page
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import CaseFilter
 
-MAX_QUERY_CHARS: Final = 255  # characters of what is searched for
+MAX_QUERY_CHARS: Final = 255
 PROFILE, LOG = "profile", "kernel_log"
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What decides a check: its name, what it is, the command that gets it from a customer if there is one."""
+    """Data that a check needs: its name and meaning, and the command that collects it, if there is one."""
 
     name: str
     means: str
@@ -42,10 +42,10 @@ def rule_list(request: Request, server: Server) -> Response:
     words = request.query_params.get("q", "").strip()[:MAX_QUERY_CHARS]
     severity = request.query_params.get("severity", "")
     severity = severity if severity in SEVERITIES else ""
-    found = [rule for rule in server.rules if severity in ("", rule.file.severity) and matches(rule, words)]
+    rules = [rule for rule in server.rules if severity in ("", rule.file.severity) and matches(rule, words)]
     return render_page(
         request, server, "rules.html", title="Rules",
-        groups=group_by_role(found), found=len(found), all=len(server.rules), words=words, severity=severity,
+        groups=group_by_role(rules), found=len(rules), all=len(server.rules), words=words, severity=severity,
         severities=SEVERITIES[::-1], digest=server.analysis.rules_digest,
     )  # fmt: skip
 
@@ -66,23 +66,24 @@ def rule_page(request: Request, server: Server) -> Response:
 
 
 def matches(rule: Rule, words: str) -> bool:
-    """Whether all of these words are somewhere in what the rule says of itself."""
-    file, known = rule.file, mechanisms().get(rule.file.mechanism)
-    asked = (name for check in rule.checks.values() for name in check.needs)
-    told = (file.id, file.title, file.mechanism, known.title if known else "", file.means, file.severity, file.status)
-    text = " ".join((*told, ROLES[file.role], *asked, *file.remedies)).lower()
+    """Whether all words are in the texts of a rule."""
+    file, mechanism = rule.file, mechanisms().get(rule.file.mechanism)
+    title = mechanism.title if mechanism else ""
+    needs = (name for check in rule.checks.values() for name in check.needs)
+    texts = (file.id, file.title, file.mechanism, title, file.means, file.severity, file.status, ROLES[file.role])
+    text = " ".join((*texts, *needs, *file.remedies)).lower()
     return all(word in text for word in words.lower().split())
 
 
 def group_by_role(rules: Sequence[Rule]) -> list[tuple[str, list[Rule]]]:
-    """By role, as the catalogue has them, and by id."""
-    in_order = sorted(rules, key=lambda rule: rule.id)
-    found = ((heading, [rule for rule in in_order if rule.file.role == role]) for role, heading in ROLES.items())
-    return [(heading, of_role) for heading, of_role in found if of_role]
+    """Group rules by role, in the order of the catalogue, and sort them by id."""
+    ordered = sorted(rules, key=lambda rule: rule.id)
+    groups = ((heading, [rule for rule in ordered if rule.file.role == role]) for role, heading in ROLES.items())
+    return [(heading, group) for heading, group in groups if group]
 
 
 def needs_of_rule(rule: Rule) -> Iterator[Need]:
-    """What the checks look at, each once."""
+    """Yield the data that the checks of a rule need, each once."""
     names = dict.fromkeys(name for check in rule.checks.values() for name in check.needs)
     for name in names:
         if name == PROFILE:
@@ -101,20 +102,18 @@ def needs_of_rule(rule: Rule) -> Iterator[Need]:
 
 
 def related_rules(rule: Rule, rules: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Other rules that change what this one says, each with its title; of one that is not here that is empty."""
-    told = ((words, getattr(rule.file, key)) for key, words in LISTS)
-    return [(words, [(n, rules[n].file.title if n in rules else "") for n in names]) for words, names in told if names]
+    """Return lists of rules that interact with this one, each with its title; empty for a rule that is not loaded."""
+    lists = ((words, getattr(rule.file, key)) for key, words in LISTS)
+    return [(words, [(n, rules[n].file.title if n in rules else "") for n in names]) for words, names in lists if names]
 
 
 def rule_origin(rule: Rule) -> str:
-    """Who wrote it; folders of this server are not told."""
+    """Return the rule pack with its version; paths of this server are not shown."""
     pack = rule.source.pack
-    if pack is None or not pack.version:
-        return "a folder of this server"
-    return f"{pack.name} {pack.version}"
+    return f"{pack.name} {pack.version}" if pack and pack.version else "a folder of this server"
 
 
 def mark_code(text: str) -> Markup:
-    """A text of a rule: what stands between backticks is a name or a word of a file."""
+    """Escape a text of a rule and format what is between backticks as code."""
     pieces = enumerate(prose(text).split("`"))
-    return Markup().join(Markup("<code>{}</code>").format(piece) if at % 2 else escape(piece) for at, piece in pieces)
+    return Markup().join(Markup("<code>{}</code>").format(piece) if i % 2 else escape(piece) for i, piece in pieces)

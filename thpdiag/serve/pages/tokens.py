@@ -1,11 +1,11 @@
-"""API tokens (made, listed, revoked), and sessions that begin with one and end.
+"""Sign-in and sign-out, and API tokens (created, listed, revoked).
 
-A token is seen once, in the answer to the form that made it. Where somebody wanted to go before signing in comes in the
-query as `to`.
+A token is shown once, in the answer to the form that created it. `to` in the query is the page to return to after the
+sign-in.
 
-The cookie of a session is not sent with a link of another site (SameSite=Strict): somebody who is signed in and opens a
-link in a ticket comes here. Such a request says that it is from elsewhere; the page that answers it loads itself once
-more, now as a page of ours, and so finds out who it is.
+The session cookie is not sent with a link from another site (SameSite=Strict), so a signed-in user who opens a link in
+a ticket is redirected here. `Sec-Fetch-Site` marks such a request; the answer reloads itself once as a page of this
+site, now with the cookie, and redirects to the page.
 """
 
 from __future__ import annotations
@@ -24,18 +24,19 @@ from starlette.responses import RedirectResponse, Response
 
 from thpdiag.errors import UsageError
 from thpdiag.serve.access import credentials
-from thpdiag.serve.access.audit import Action, Outcome, address_of, audit_event
+from thpdiag.serve.access.audit import Action, Outcome, audit_event, request_address
 from thpdiag.serve.access.credentials import is_alive, mint_token
 from thpdiag.serve.access.gate import local_path, path_with_return
 from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.access.oidc import BEGIN_PATH, CALLBACK_PATH, FLOW_SECONDS, Flow, SignInError, User
-from thpdiag.serve.access.principals import NOBODY, Mode, Principal, Scope, Way, address_prefix, parse_scopes
+from thpdiag.serve.access.principals import NOBODY, AuthMethod, Mode, Principal, Scope, address_prefix, parse_scopes
 from thpdiag.serve.pages.render import (
     PageError,
     error_page,
     form_field,
     not_found,
     origin_of_request,
+    parse_number,
     render_page,
 )
 from thpdiag.serve.server import Server
@@ -53,11 +54,11 @@ REFUSAL_SENTENCES: Final = {
 
 
 def sign_in_page(request: Request, server: Server) -> Response:
-    who: Principal = request.state.principal
-    if who.way in (Way.SESSION, Way.OIDC) and "to" in request.query_params:
+    principal: Principal = request.state.principal
+    if principal.auth_method in (AuthMethod.SESSION, AuthMethod.OIDC) and "to" in request.query_params:
         return RedirectResponse(_return_path(request), 303)
     answer = _sign_in_form(request, server)
-    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and who.way is Way.NOBODY
+    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and principal.auth_method is AuthMethod.NOBODY
     if is_link and server.access.mode in (Mode.TOKENS, Mode.OIDC):
         answer.headers["Refresh"] = f"0;url={SIGN_IN_PATH}?to={quote(_return_path(request), safe='/')}"
     return answer
@@ -66,7 +67,7 @@ def sign_in_page(request: Request, server: Server) -> Response:
 async def sign_in(request: Request, server: Server) -> Response:
     if server.access.mode is not Mode.TOKENS:
         return await run_in_threadpool(_sign_in_form, request, server, status=409)
-    token, address = form_field(request, "token").strip(), address_of(request.scope, server.access)
+    token, address = form_field(request, "token").strip(), request_address(request.scope, server.access)
     if not token:
         return await run_in_threadpool(_refused_form, request, server, RefusedError(400, "paste a token first"))
     try:
@@ -84,22 +85,22 @@ def _refused_form(request: Request, server: Server, refused: RefusedError) -> Re
 
 
 def sign_out(request: Request, server: Server) -> Response:
-    """The browser forgets the session; who has none is shown the same."""
-    who: Principal = request.state.principal
-    if who.way is Way.OIDC:
-        server.storage.logins.remove(who.binding.partition(".")[0])
-    if who.way in (Way.SESSION, Way.OIDC):
-        server.record_action(request, Action.SIGN_OUT, who.key)
-    ended = credentials.set_cookie_header("", over_tls=server.access.over_tls)
-    page = f"{SIGN_IN_PATH}?ended" if who.way is Way.OIDC else SIGN_IN_PATH
-    return RedirectResponse(page, 303, {"Set-Cookie": ended})
+    """Delete the session cookie; the answer is the same without a session."""
+    principal: Principal = request.state.principal
+    if principal.auth_method is AuthMethod.OIDC:
+        server.storage.logins.remove(principal.binding.partition(".")[0])
+    if principal.auth_method in (AuthMethod.SESSION, AuthMethod.OIDC):
+        server.record_action(request, Action.SIGN_OUT, principal.key)
+    deleted = credentials.set_cookie_header("", over_tls=server.access.over_tls)
+    page = f"{SIGN_IN_PATH}?ended" if principal.auth_method is AuthMethod.OIDC else SIGN_IN_PATH
+    return RedirectResponse(page, 303, {"Set-Cookie": deleted})
 
 
 SIGN_IN_FAILED: Final = "The sign-in did not succeed. Try again; if it fails again, the log of this server says why."
 
 
 def begin_oidc(request: Request, server: Server) -> Response:
-    """To the provider; what it has to give back lies in a cookie of this browser."""
+    """Redirect to the provider; what it has to return is in a cookie of the browser."""
     if server.oidc is None:
         return _sign_in_form(request, server, status=409)
     try:
@@ -107,27 +108,28 @@ def begin_oidc(request: Request, server: Server) -> Response:
     except SignInError as error:
         return _not_signed_in(request, server, error)
     sealed = credentials.seal_flow(server.key, json.dumps(asdict(flow)), server.clock())
-    tls = server.access.over_tls
-    return RedirectResponse(
-        address, 303, {"Set-Cookie": credentials.flow_cookie_header(sealed, FLOW_SECONDS, over_tls=tls)}
-    )
+    cookie = credentials.flow_cookie_header(sealed, FLOW_SECONDS, over_tls=server.access.over_tls)
+    return RedirectResponse(address, 303, {"Set-Cookie": cookie})
 
 
 def finish_oidc(request: Request, server: Server) -> Response:
-    """Back from the provider: a session begins. The page loads where somebody wanted to go, as a page of ours."""
+    """Begin a session after the return from the provider.
+
+    A page with a refresh continues, since the strict cookie would not be sent with a redirect from another site.
+    """
     tls = server.access.over_tls
     if server.oidc is None:
         return _sign_in_form(request, server, status=409)
     try:
-        user, wanted = _user_of_callback(request, server)
+        user, target = _user_of_callback(request, server)
     except SignInError as error:
         return _not_signed_in(request, server, error)
     now, key = server.clock(), new_id()
     scopes = frozenset(map(str, user.scopes))
     server.storage.logins.add(LoginRow(key, user.subject, user.name, scopes, now, now + credentials.SESSION_SECONDS))
-    request.state.principal = Principal(user.name, Way.OIDC, user.scopes, user.subject)
+    request.state.principal = Principal(user.name, AuthMethod.OIDC, user.scopes, user.subject)
     server.record_action(request, Action.SIGN_IN, user.subject)
-    onward = local_path(wanted, but=SIGN_IN_PATH)
+    onward = local_path(target, but=SIGN_IN_PATH)
     refresh = {"Refresh": f"0;url={onward}"}
     signed_in = PageError(200, "You are signed in.", "Signed in", (onward, "Go on"), refresh)
     answer = error_page(request, server, signed_in)
@@ -138,13 +140,13 @@ def finish_oidc(request: Request, server: Server) -> Response:
 
 
 def _user_of_callback(request: Request, server: Server) -> tuple[User, str]:
-    """Who came back, and where they wanted to go; SignInError if nobody can be sure of that, or they may do nothing."""
+    """Return the verified user and the page to continue at; SignInError on failure or without scopes."""
     query = request.query_params
     sealed = credentials.flow_cookie(request.headers, over_tls=server.access.over_tls)
-    told = credentials.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
-    if server.oidc is None or told is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
+    opened = credentials.open_flow(server.key, sealed, server.clock(), FLOW_SECONDS)
+    if server.oidc is None or opened is None or any(len(query.getlist(name)) > 1 for name in ("code", "state")):
         raise SignInError("no sign-in was started with this browser, or it was too long ago")
-    flow = Flow(**json.loads(told))
+    flow = Flow(**json.loads(opened))
     code, state, issuer = (query.get(name, "") for name in ("code", "state", "iss"))
     user = server.oidc.finish(flow, state, code, _callback(request, server), issuer)
     if not user.scopes:
@@ -158,7 +160,7 @@ def _callback(request: Request, server: Server) -> str:
 
 def _not_signed_in(request: Request, server: Server, error: SignInError) -> Response:
     LOG.warning("sign-in refused: %s", error)
-    address = address_of(request.scope, server.access)
+    address = request_address(request.scope, server.access)
     entry = audit_event(server.clock(), Action.SIGN_IN, Outcome.REFUSED, NOBODY, address, "OpenID Connect")
     if not server.bearer.attempts.count_failure(address_prefix(address)):
         server.storage.audit.add(entry)
@@ -168,12 +170,12 @@ def _not_signed_in(request: Request, server: Server, error: SignInError) -> Resp
 
 
 def _return_path(request: Request) -> str:
-    """Where to go on, if that is a path of this server."""
+    """Return the page to continue at, if it is a path of this server; otherwise the start page."""
     return local_path(request.query_params.get("to", ""), but=SIGN_IN_PATH)
 
 
 def _sign_in_form(request: Request, server: Server, *, status: int = 200, mistake: str = "") -> Response:
-    """The page with the form, or with why there is none."""
+    """Return the page with the form for the access mode."""
     mode, onward = server.access.mode.value, _return_path(request)
     action = path_with_return(SIGN_IN_PATH, onward)
     return render_page(
@@ -207,7 +209,7 @@ NO_LOGIN: Final = "This server runs without login and uses no tokens."
 
 @dataclass(frozen=True, slots=True)
 class TokenRequest:
-    """A token that somebody asks for, as they wrote it; `days` is empty for one that does not expire."""
+    """The fields of the form for a new token; `days` is empty for one that does not expire."""
 
     name: str = ""
     scopes: tuple[str, ...] = (Scope.READ,)
@@ -215,14 +217,15 @@ class TokenRequest:
 
     @property
     def lifetime(self) -> float | None:
-        """Seconds; UsageError if it is no number of days."""
+        """The lifetime in seconds; UsageError if it is not a valid number of days."""
         if not self.days:
             return None
-        if not (self.days.isascii() and self.days.isdigit() and len(self.days) <= len(str(MAX_LIFE_DAYS))):
+        days = parse_number(self.days, len(str(MAX_LIFE_DAYS)))
+        if days is None:
             raise UsageError("a token is valid for a number of days, or until it is revoked")
-        if not 1 <= int(self.days) <= MAX_LIFE_DAYS:
+        if not 1 <= days <= MAX_LIFE_DAYS:
             raise UsageError(f"a token is valid for 1 to {MAX_LIFE_DAYS:,} days, or until it is revoked")
-        return int(self.days) * DAY
+        return days * DAY
 
 
 def token_list(request: Request, server: Server) -> Response:
@@ -230,30 +233,30 @@ def token_list(request: Request, server: Server) -> Response:
 
 
 def create_token(request: Request, server: Server) -> Response:
-    """A new token with its secret, or what is wrong with the form."""
+    """Create a token and show its secret, or show what is wrong with the form."""
     name, days = form_field(request, "name").strip(), form_field(request, "days").strip()
-    wanted = TokenRequest(name, tuple(request.state.form.get("scope", ())), days)
+    form = TokenRequest(name, tuple(request.state.form.get("scope", ())), days)
     if server.access.mode is Mode.NONE:
-        return _token_page(request, server, wanted, status=409, mistake=NO_LOGIN)
+        return _token_page(request, server, form, status=409, mistake=NO_LOGIN)
     try:
-        secret, token = _mint_token(wanted, server.clock())
+        secret, token = _mint_token(form, server.clock())
     except UsageError as error:
         words = str(error)
-        return _token_page(request, server, wanted, status=400, mistake=f"{words[:1].upper()}{words[1:]}.")
+        return _token_page(request, server, form, status=400, mistake=f"{words[:1].upper()}{words[1:]}.")
     server.storage.tokens.add(token)
     server.record_action(request, Action.CREATE_TOKEN, token.prefix)
     return _token_page(request, server, TokenRequest(), secret=secret, fresh=token.prefix)
 
 
-def _mint_token(wanted: TokenRequest, now: float) -> tuple[str, TokenRow]:
-    lifetime = wanted.lifetime
-    if len(wanted.name) > MAX_NAME_CHARS:
+def _mint_token(form: TokenRequest, now: float) -> tuple[str, TokenRow]:
+    lifetime = form.lifetime
+    if len(form.name) > MAX_NAME_CHARS:
         raise UsageError(f"the name of a token has {MAX_NAME_CHARS} characters at the most")
-    return mint_token(wanted.name, parse_scopes(wanted.scopes), now, None if lifetime is None else now + lifetime)
+    return mint_token(form.name, parse_scopes(form.scopes), now, None if lifetime is None else now + lifetime)
 
 
 def revoke_token(request: Request, server: Server) -> Response:
-    """The token ends with this answer, and every session that was begun with it."""
+    """Delete a token, which also ends every session that was begun with it."""
     prefix = request.path_params["prefix"]
     if not (PREFIX_SHAPE.fullmatch(prefix) and server.storage.tokens.remove(prefix)):
         raise not_found("There is no such token. It may have been revoked already.")
@@ -262,7 +265,7 @@ def revoke_token(request: Request, server: Server) -> Response:
 
 
 def end_session(request: Request, server: Server) -> Response:
-    """Of somebody who signed in with OpenID Connect: the next request with it has to sign in again."""
+    """Delete a session that was begun with OpenID Connect."""
     key = request.path_params["id"]
     if not server.storage.logins.remove(key):
         raise not_found("There is no such session. It may have ended already.")
@@ -270,8 +273,8 @@ def end_session(request: Request, server: Server) -> Response:
     return RedirectResponse(f"{TOKENS_PATH}#sessions", 303)
 
 
-def _token_page(request: Request, server: Server, wanted: TokenRequest, **context: Any) -> Response:
-    """The list and the form; `context` has what differs: status, mistake, secret and prefix of a fresh token."""
+def _token_page(request: Request, server: Server, form: TokenRequest, **context: Any) -> Response:
+    """Return the list with the form; `context`: status, mistake, secret and prefix of a new token."""
     now = server.clock()
     return render_page(
         request,
@@ -280,10 +283,10 @@ def _token_page(request: Request, server: Server, wanted: TokenRequest, **contex
         title="Tokens",
         tokens=server.storage.tokens.all(),
         alive=lambda token: is_alive(token, now),
-        wanted=wanted,
+        wanted=form,
         means=SCOPE_DESCRIPTIONS,
         without_login=server.access.mode is Mode.NONE,
-        sessions=server.storage.logins.lasting(now) if server.oidc else None,
+        sessions=server.storage.logins.list_active(now) if server.oidc else None,
         own_session=request.state.principal.binding.partition(".")[0],
         longest_name=MAX_NAME_CHARS,
         longest_life=MAX_LIFE_DAYS,

@@ -1,9 +1,9 @@
-"""The page where bundles are uploaded, by a form, by its script with progress and resumption, or by curl; and the page
-of a job: its place in the queue, what is being done with it, how it ended; for admins all unfinished uploads too.
+"""The upload page (a form, a script with resumable uploads, or curl), the page of a job, and unfinished uploads.
 
-With script the page of a job follows its events, without it loads itself again. Once there is a case, who may read is
-sent on to it; who may only upload is told the verdict of their own. The id of an upload leads to its job, too: a
-browser that missed the last answer of an upload knows no other.
+The page of a job shows its place in the queue, its stage and its end. With script it follows the events of the job,
+without it reloads itself. When the case exists, a user with the scope read is redirected to it; one with only the scope
+upload sees the verdict of their own upload. `/jobs/` also accepts the id of an upload, since a browser that missed the
+last answer of an upload has no other id. Admins see all unfinished uploads.
 """
 
 from __future__ import annotations
@@ -50,26 +50,24 @@ def start_page(request: Request, server: Server) -> Response:
 
 
 def job_list(request: Request, server: Server) -> Response:
-    """The jobs that a query names, as far as somebody may see them: of files that were sent as separate cases."""
-    who, storage = request.state.principal, server.storage
+    """List the visible jobs of a query: of files that were sent as separate cases."""
     keys = request.query_params.getlist("id")[:MAX_LISTED_JOBS]
-    found = [storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner) for key in keys]
-    jobs = [job for job in found if job is not None]
+    jobs = [job for key in keys if (job := server.find_job(request.state.principal, key)) is not None]
     return render_page(request, server, "jobs.html", title="Uploads", jobs=jobs, titles=JOB_TITLES)
 
 
 def job_page(request: Request, server: Server) -> Response:
-    key, who, storage = request.path_params["id"], request.state.principal, server.storage
-    job = storage.jobs.find(key) if who.may(Scope.READ) else storage.jobs.sent_by(key, who.owner)
+    key, principal, storage = request.path_params["id"], request.state.principal, server.storage
+    job = server.find_job(principal, key)
     if job is None:
-        upload, accepted = storage.uploads.find(key), storage.acceptance_of(key)
-        if upload is None or accepted is None or not who.may_touch(upload.owner):
+        upload, accepted = storage.uploads.find(key), storage.find_accepted(key)
+        if upload is None or accepted is None or not principal.may_manage(upload.owner):
             raise not_found(NO_UPLOAD)
         return RedirectResponse(f"/jobs/{accepted.job}", 303)
-    if job.state == DONE and who.may(Scope.READ):
+    if job.state == DONE and principal.may(Scope.READ):
         return RedirectResponse(f"/cases/{job.case}", 303)
     case = storage.cases.find(job.case or "")
-    # how an analysis ended, without the number of the signal or the name of the limit
+    # without the number of the signal or the name of the limit
     end = "signal" if job.status.startswith("signal ") else job.status.partition(" (")[0]
     return render_page(
         request,
@@ -90,13 +88,13 @@ NO_UNFINISHED: Final = "There is no such unfinished upload. It may have been fin
 
 
 def upload_list(request: Request, server: Server) -> Response:
-    """The unfinished uploads of all owners."""
+    """List the unfinished uploads of all owners."""
     uploads = server.storage.uploads.list_unfinished()
     return render_page(request, server, "uploads.html", title="Unfinished uploads", uploads=uploads)
 
 
 def end_upload(request: Request, server: Server) -> Response:
-    """Its bytes are removed with this answer; whoever still sends is refused with the next block."""
+    """Delete an unfinished upload at once; its sender is refused with the next block."""
     key = request.path_params["id"]
     if not server.storage.uploads.abandon(key):
         raise not_found(NO_UNFINISHED)

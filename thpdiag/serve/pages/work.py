@@ -1,10 +1,10 @@
-"""What a team does with a case: the verdict for a ticket, the letter to the customer with the capture script, notes,
-state, ticket, links to share it, its files, and its analysis made again.
+"""Work on a case: the verdict for a ticket, the letter to the customer with the capture script, notes, state, ticket,
+share links, its files, and a new analysis.
 
-The block of the verdict is the first one of the report in a terminal, the letter and the script are those of
-`thpdiag ask`. The letter ends with an address at which the customer sends what the script records, for this case alone
-and for a time. Notes are Markdown without HTML and images; a link in one may lead to http, https and mail only. What a
-form sends is checked here; that the form is ours, the gate knows.
+The verdict block is the first block of the terminal report; letter and script are those of `thpdiag ask`. The letter
+ends with an address to which the customer sends the recorded data, valid for this case and a limited time. Notes are
+Markdown without HTML and images; links are limited to http, https and mailto. Form fields are checked here, the CSRF
+token by the gate.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ from thpdiag.serve.pages.render import (
     format_time,
     not_found,
     origin_of_request,
+    parse_number,
     read_case,
     render_page,
 )
@@ -68,7 +69,7 @@ NO_SCRIPT: Final = "No script can record what is missing. The letter says what t
 
 @dataclass(frozen=True, slots=True)
 class VerdictBlock:
-    """The block of one host, as text for a ticket and as it is shown."""
+    """The verdict block of one host, as text for a ticket and as HTML."""
 
     host: str
     text: str
@@ -76,7 +77,7 @@ class VerdictBlock:
 
 
 def verdict_blocks(document: Mapping[str, Any]) -> list[VerdictBlock]:
-    """Of each host, the one that leads first; none of a document without the form of a result."""
+    """Return the verdict block of each host, the leading one first; none for a malformed document."""
     try:
         blocks = [(messages.name(host), first_block(host).lines) for host in messages.hosts(document)]
     except DOCUMENT_ERRORS:
@@ -95,7 +96,7 @@ def _mark_line(line: Line) -> Markup:
 
 
 def can_ask(document: Mapping[str, Any]) -> bool:
-    """Whether something that a customer could send would make the verdict surer."""
+    """Whether further data of the customer would improve the verdict."""
     try:
         return bool(missing_questions(document).hosts)
     except DOCUMENT_ERRORS:
@@ -103,7 +104,7 @@ def can_ask(document: Mapping[str, Any]) -> bool:
 
 
 def capture_script(request: Request, server: Server) -> Response:
-    """The script that records what the verdict lacks, to be saved."""
+    """Return the script that records missing data, as a download."""
     case, document = read_case(request, server)
     try:
         script = missing_questions(document).script()
@@ -115,7 +116,7 @@ def capture_script(request: Request, server: Server) -> Response:
 
 
 def customer_letter(request: Request, server: Server) -> Response:
-    """The letter with a new address for this customer, which nobody is told again."""
+    """Return the letter with a new upload link, which is shown once."""
     case, document = read_case(request, server)
     try:
         missing = missing_questions(document)
@@ -129,15 +130,15 @@ def customer_letter(request: Request, server: Server) -> Response:
     )
     server.record_action(request, Action.SHARE, case.id)
     address = f"{origin_of_request(request, server.access)}/s/{secret}"
-    whole = with_script(f"{text}\n{_sending(address, until, script=bool(script))}", script)
+    full_text = with_script(f"{text}\n{_sending(address, until, script=bool(script))}", script)
     return render_page(
         request, server, "letter.html",
-        title="Letter to the customer", case=case, letter=whole, until=until, script=bool(script), file=FILE,
+        title="Letter to the customer", case=case, letter=full_text, until=until, script=bool(script), file=FILE,
     )  # fmt: skip
 
 
 def _sending(address: str, until: float, *, script: bool) -> str:
-    """How the customer sends it, as a section of the letter."""
+    """Return the section of the letter that explains how to send files."""
     day = datetime.fromtimestamp(until, UTC)
     file = "thp-capture-HOST-DATE.tar.gz" if script else "FILE"
     return "\n".join(
@@ -155,7 +156,7 @@ LINK_ENDED: Final = "This address is not valid, or has expired. Ask the person w
 
 
 def customer_page(request: Request, server: Server, link: Link) -> Response:
-    """Where a customer sends files."""
+    """Return the page where a customer uploads files by a link."""
     secret = request.path_params["secret"]
     return render_page(
         request, server, "customer.html",
@@ -169,7 +170,7 @@ MAX_NOTE_CHARS: Final = 20_000
 MAX_NAME_CHARS: Final = 100
 MAX_ADDRESS_CHARS: Final = 2_000
 MAX_SHARE_DAYS: Final = 365
-MAX_CHANGED: Final = 200  # cases that are listed
+MAX_CHANGED: Final = 200  # changed cases in a list
 BLOCK_BYTES: Final = 1 << 20
 STATE_WORDS: Final = {"new": "new", "waiting": "waiting for customer", "solved": "solved"}
 FILES_GONE: Final = "Files of this case are no longer stored: they expired."
@@ -178,23 +179,23 @@ NO_FILE: Final = "There is no such file of this case, or it is no longer stored.
 
 @cache
 def _markdown() -> MarkdownIt:
-    """CommonMark without what could show or fetch anything of a stranger's: no HTML, no images."""
+    """Return a CommonMark parser without HTML and images, which could load external content."""
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("image")
 
 
 def render_note(text: str) -> Markup:
-    """A note as HTML: its own markup only; links open outside of our pages and tell nothing of where they stand."""
-    made = _markdown()
-    tokens = made.parse("\n".join(map(visible, text.splitlines())))
+    """Render a note as HTML; links get `noopener noreferrer nofollow`."""
+    markdown = _markdown()
+    tokens = markdown.parse("\n".join(map(visible, text.splitlines())))
     for token in tokens:
         for child in token.children or ():
             if child.type == "link_open":
                 if urlsplit(str(child.attrGet("href") or "")).scheme not in ("http", "https", "mailto"):
                     child.attrSet("href", "#")
                 child.attrSet("rel", "noopener noreferrer nofollow")
-        if token.type == "heading_open" or token.type == "heading_close":
-            token.tag = "h4"  # below those of the page
-    return Markup(made.renderer.render(tokens, made.options, {}))
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = "h4"  # below the headings of the page
+    return Markup(markdown.renderer.render(tokens, markdown.options, {}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class ShownNote:
 
 @dataclass(frozen=True, slots=True)
 class CaseWork:
-    """What stands on the page of a case for those who work on it."""
+    """The part of the page of a case about the work on it."""
 
     notes: list[ShownNote]
     links: list[Link]
@@ -214,14 +215,15 @@ class CaseWork:
     states: Mapping[str, str]
 
 
-def work_of(server: Server, case: Case, who: Principal) -> CaseWork:
+def case_work(server: Server, case: Case, principal: Principal) -> CaseWork:
     storage = server.storage
     notes = [
-        ShownNote(one, render_note(one.text), one.owner == who.owner or who.may(Scope.ADMIN))
-        for one in storage.work.notes(case.thread)
+        ShownNote(note, render_note(note.text), note.owner == principal.owner or principal.may(Scope.ADMIN))
+        for note in storage.work.notes(case.thread)
     ]
-    links = storage.links.of_thread(case.thread) if who.may(Scope.WORK) else []
-    return CaseWork(notes, links, storage.work.assignees() if who.may(Scope.WORK) else [], STATE_WORDS)
+    may_work = principal.may(Scope.WORK)
+    links = storage.links.list_active(case.thread) if may_work else []
+    return CaseWork(notes, links, storage.work.assignees() if may_work else [], STATE_WORDS)
 
 
 def _redirect_to_case(case: Case, place: str) -> Response:
@@ -233,17 +235,17 @@ def _mistake(case: Case, words: str, status: int = 400, title: str = "Nothing wa
 
 
 def add_note(request: Request, server: Server) -> Response:
-    case, who, text = find_case(request, server), request.state.principal, form_field(request, "text")
+    case, principal, text = find_case(request, server), request.state.principal, form_field(request, "text")
     if not text.strip() or len(text) > MAX_NOTE_CHARS:
         raise _mistake(case, f"A note has 1 to {MAX_NOTE_CHARS:,} characters.")
-    server.storage.work.add_note(case.thread, who.name, who.owner, text.strip())
+    server.storage.work.add_note(case.thread, principal.name, principal.owner, text.strip())
     server.record_action(request, Action.NOTE, case.id)
     return _redirect_to_case(case, "notes")
 
 
 def delete_note(request: Request, server: Server) -> Response:
-    case, who = find_case(request, server), request.state.principal
-    owner = None if who.may(Scope.ADMIN) else who.owner
+    case, principal = find_case(request, server), request.state.principal
+    owner = None if principal.may(Scope.ADMIN) else principal.owner
     if not server.storage.work.delete_note(case.thread, request.path_params["note"], owner):
         raise not_found("There is no such note, or it belongs to another user.")
     server.record_action(request, Action.DELETE_NOTE, case.id)
@@ -265,22 +267,23 @@ def set_work(request: Request, server: Server) -> Response:
 
 
 def is_web_address(text: str) -> bool:
-    """Whether it is empty, or an address that a browser may be led to."""
+    """Whether a text is empty or an address with http or https."""
     try:
         parts = urlsplit(text)
     except ValueError:
         return False
-    plain = text.isprintable() and " " not in text and len(text) <= MAX_ADDRESS_CHARS
-    return not text or (plain and parts.scheme in ("http", "https") and bool(parts.hostname))
+    is_plain = text.isprintable() and " " not in text and len(text) <= MAX_ADDRESS_CHARS
+    return not text or (is_plain and parts.scheme in ("http", "https") and bool(parts.hostname))
 
 
 def share(request: Request, server: Server) -> Response:
-    """A new address, which is told this once."""
-    case, days, redacted = find_case(request, server), form_field(request, "days"), bool(form_field(request, "redact"))
-    if not (days.isascii() and days.isdigit() and len(days) < 5 and 1 <= int(days) <= MAX_SHARE_DAYS):
+    """Create a link to the report, which is shown once."""
+    case, redacted = find_case(request, server), bool(form_field(request, "redact"))
+    days = parse_number(form_field(request, "days"), 4)
+    if days is None or not 1 <= days <= MAX_SHARE_DAYS:
         raise _mistake(case, f"A link works for 1 to {MAX_SHARE_DAYS} days.")
-    kind, who = REDACTED_LINK if redacted else READ_LINK, request.state.principal
-    secret, until = server.storage.links.add(case.thread, kind, int(days) * DAY, who.name)
+    kind, principal = REDACTED_LINK if redacted else READ_LINK, request.state.principal
+    secret, until = server.storage.links.add(case.thread, kind, days * DAY, principal.name)
     server.record_action(request, Action.SHARE, case.id)
     address = f"{origin_of_request(request, server.access)}/s/{secret}"
     return render_page(
@@ -298,7 +301,7 @@ def end_link(request: Request, server: Server) -> Response:
 
 
 def link_page(request: Request, server: Server) -> Response:
-    """What somebody sees who opens a link: the report, or where to send files."""
+    """Return the page of a share link: the report, or an upload page."""
     link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK, READ_LINK, REDACTED_LINK)
     if link is None:
         raise not_found(LINK_ENDED)
@@ -314,20 +317,18 @@ def link_page(request: Request, server: Server) -> Response:
 
 
 def get_file(request: Request, server: Server) -> Response:
-    """A file of a case as it was sent, by its place in the list."""
-    case, place = find_case(request, server), request.path_params["place"]
+    """Return an uploaded file of a case by its place in the list."""
+    case, place = find_case(request, server), parse_number(request.path_params["place"], 5)
     files = _stored_files(server, case)
-    if not (place.isascii() and place.isdigit() and len(place) < 6 and int(place) < len(files)):
+    if place is None or place >= len(files) or not files[place][1].is_file():
         raise not_found(NO_FILE)
-    name, path = files[int(place)]
-    if not path.is_file():
-        raise not_found(NO_FILE)
+    name, path = files[place]
     server.record_action(request, Action.DOWNLOAD, case.id)
     return FileResponse(path, headers=download_headers(name))
 
 
 def get_files(request: Request, server: Server) -> Response:
-    """All files of a case, as one tar archive that is made while it is sent."""
+    """Return all files of a case as a streamed tar archive."""
     case = find_case(request, server)
     files = _stored_files(server, case)
     if not all(path.is_file() for _, path in files):
@@ -338,8 +339,8 @@ def get_files(request: Request, server: Server) -> Response:
 
 def _stored_files(server: Server, case: Case) -> list[tuple[str, Path]]:
     content = server.storage.content
-    found = server.storage.bundles.files(case.sha256)
-    return [(one.name or case.name or "bundle", content.path(one.sha256)) for one, _ in found]
+    files = server.storage.bundles.files(case.sha256)
+    return [(part.name or case.name or "bundle", content.path(part.sha256)) for part, _ in files]
 
 
 def _tar(files: list[tuple[str, Path]]) -> Iterator[bytes]:
@@ -355,7 +356,7 @@ def _tar(files: list[tuple[str, Path]]) -> Iterator[bytes]:
 
 
 def analyse_case(request: Request, server: Server) -> Response:
-    """Have a case judged by the rules of today; the page of the job follows."""
+    """Queue an analysis of a case by the current rules and redirect to the job."""
     case = find_case(request, server)
     try:
         job = server.storage.analyse_again(case.id, server.analysis, request.state.principal.owner)
@@ -373,31 +374,24 @@ ANALYSES_PATH: Final = "/analyses"
 
 
 def analyse_all(request: Request, server: Server) -> Response:
-    """Queue all cases that older rules made; those whose files are gone are counted."""
-    queued = gone = 0
+    """Queue analyses of all cases made by older rules; cases with missing files are counted."""
+    queued = missing = 0
     for key in server.storage.cases.outdated_cases(server.analysis):
         try:
             queued += server.storage.analyse_again(key, server.analysis, request.state.principal.owner) is not None
         except StoreError:
-            gone += 1
+            missing += 1
     server.record_action(request, Action.ANALYSE, f"{queued} cases")
     server.wake()
-    return RedirectResponse(f"{ANALYSES_PATH}?{urlencode({'queued': queued, 'gone': gone})}", 303)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    before: Case
-    after: Case
+    return RedirectResponse(f"{ANALYSES_PATH}?{urlencode({'queued': queued, 'gone': missing})}", 303)
 
 
 def analysis_list(request: Request, server: Server) -> Response:
-    """Which cases older rules made, and what today's rules changed."""
+    """List cases whose verdict the current rules changed, with the number of cases made by older rules."""
     cases = server.storage.cases
-    told = {name: request.query_params.get(name, "") for name in ("queued", "gone")}
-    counts = {name: int(text) for name, text in told.items() if text.isascii() and text.isdigit() and len(text) < 10}
-    changed = [Change(*pair) for pair in cases.changed_by(server.analysis, MAX_CHANGED)]
-    jobs = server.storage.jobs.counts()
+    numbers = {name: parse_number(request.query_params.get(name, ""), 9) for name in ("queued", "gone")}
+    counts = {name: number for name, number in numbers.items() if number is not None}
+    changed, jobs = cases.changed_cases(server.analysis, MAX_CHANGED), server.storage.jobs.counts()
     return render_page(
         request, server, "analyses.html", title="Analyses by today's rules", changed=changed, counts=counts,
         outdated=len(cases.outdated_cases(server.analysis)), waiting=jobs.get("queued", 0) + jobs.get("running", 0),
@@ -406,13 +400,13 @@ def analysis_list(request: Request, server: Server) -> Response:
 
 
 def what_changed(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What a newer result says otherwise, a line each: verdicts and findings of hosts of the same name."""
+    """Describe changes of verdicts and findings between two results, a line each; hosts are matched by name."""
     try:
-        before, after = ({messages.name(host): host for host in messages.hosts(one)} for one in (old, new))
-        several = len(before.keys() | after.keys()) > 1
+        before, after = ({messages.name(host): host for host in messages.hosts(result)} for result in (old, new))
+        names = sorted(before.keys() | after.keys())
         return [
-            f"{name}: {line}" if several else line
-            for name in sorted(before.keys() | after.keys())
+            f"{name}: {line}" if len(names) > 1 else line
+            for name in names
             for line in _host_changes(before.get(name), after.get(name))
         ]
     except DOCUMENT_ERRORS:
@@ -425,22 +419,21 @@ def _host_changes(old: Result | None, new: Result | None) -> Iterator[str]:
         return
     if (was := _verdict_words(old)) != (now := _verdict_words(new)):
         yield f"the verdict was {was}, and is {now}"
-    found, finds = ({finding.rule: finding for finding in host.findings} for host in (old, new))
-    for rule in sorted(found.keys() | finds.keys()):
-        if rule not in found:
-            yield f"new finding {rule} ({finds[rule].severity}, {finds[rule].confidence}): {finds[rule].title}"
-        elif rule not in finds:
-            yield f"no longer a finding: {rule} ({found[rule].title})"
+    before, after = ({finding.rule: finding for finding in host.findings} for host in (old, new))
+    for rule in sorted(before.keys() | after.keys()):
+        if rule not in before:
+            yield f"new finding {rule} ({after[rule].severity}, {after[rule].confidence}): {after[rule].title}"
+        elif rule not in after:
+            yield f"no longer a finding: {rule} ({before[rule].title})"
         else:
-            was, now = (f"{one.severity}, {one.confidence}" for one in (found[rule], finds[rule]))
+            was, now = (f"{finding.severity}, {finding.confidence}" for finding in (before[rule], after[rule]))
             if was != now:
                 yield f"{rule} was {was}, and is {now}"
-    decided = {unknown.rule for unknown in old.unknown} - {unknown.rule for unknown in new.unknown}
-    open_ = {unknown.rule for unknown in new.unknown} - {unknown.rule for unknown in old.unknown}
-    if decided:
+    unknown_before, unknown_after = ({unknown.rule for unknown in host.unknown} for host in (old, new))
+    if decided := unknown_before - unknown_after:
         yield f"{messages.plural(len(decided), 'rule')} decided that lacked data before"
-    if open_:
-        yield f"{messages.plural(len(open_), 'rule')} more without the data to decide"
+    if undecided := unknown_after - unknown_before:
+        yield f"{messages.plural(len(undecided), 'rule')} more without the data to decide"
 
 
 def _verdict_words(host: Result) -> str:
@@ -449,7 +442,7 @@ def _verdict_words(host: Result) -> str:
 
 
 def link_words(link: Link) -> str:
-    """What a link is for, in a line."""
+    """Describe a link in a line."""
     kinds = {UPLOAD_LINK: "takes files", READ_LINK: "shows the report", REDACTED_LINK: "shows the redacted report"}
     used = f"used {format_time(link.used)}" if link.used else "not used yet"
     return f"{kinds.get(link.kind, link.kind)} until {format_time(link.expires)}; made by {link.author}, {used}"

@@ -1,1 +1,1 @@
-"""What the upload page keeps: a database (SQLite or PostgreSQL) and a folder of bundles by their content."""
+"""The storage of the upload page: a database (SQLite or PostgreSQL) and a folder of bundles named by their digests."""

@@ -1,9 +1,9 @@
-"""The tables of access: API tokens, of each a digest and never the token; and the audit log.
+"""The tables of access: digests of API tokens, OpenID Connect sessions, and the audit log.
 
-The audit log says who did what to what, and whether they were let. Rows are only added, but for those past their time.
-`subject` is an id, a digest, the prefix of a token, or the path of a request that was refused: nothing of what a bundle
-says, so that a case that is deleted is not told here. On a full disk a row becomes a line of the server's log instead:
-what is done does not fail for want of its record, and who makes room or reads what is there is not stopped.
+The audit log records who did what and whether it was allowed. Rows are only added, and removed when they expire.
+`subject` is an id, a digest, the prefix of a token, or the path of a refused request, never content of a bundle, so
+that the log does not reveal deleted cases. On a full disk a row is written to the server log instead, so that actions,
+including those that free space, do not fail.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ AUDIT_PAGE_ROWS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """What happened at a time: `actor` is who it was as access knows them, `address` where from, `outcome` whether it
-    was done or refused."""
+    """A row of the audit log: `actor` is the formatted principal, `address` that of the client; `at`: s since 1970."""
 
     at: float
     action: str
@@ -54,7 +53,7 @@ class AuditTable:
     def page(
         self, subject: str = "", below: int | None = None, limit: int = AUDIT_PAGE_ROWS
     ) -> list[tuple[int, AuditEntry]]:
-        """The latest entries with their numbers; the next page is that `below` the last one of this."""
+        """Return the latest entries with their numbers; the next page is `below` the last number."""
         columns = (audit.c.number, *(audit.c[name] for name in _AUDIT_COLUMNS))
         latest = select(*columns).order_by(audit.c.number.desc()).limit(limit)
         if subject:
@@ -64,14 +63,14 @@ class AuditTable:
         return [(number, AuditEntry(*cells)) for number, *cells in fetch_rows(self._engine, latest)]
 
     def prune(self, before: float) -> int:
-        """Remove what is older; how many entries that were."""
+        """Remove older entries and return how many there were."""
         with write_transaction(self._engine) as connection:
             return connection.execute(delete(audit).where(audit.c.at < before)).rowcount
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """What is kept of a token; `expires` is None for never, `used` for not yet."""
+    """The stored part of a token; `expires` None: never, `used` None: not yet."""
 
     prefix: str
     sha256: str = field(repr=False)  # of the whole token, hexadecimal
@@ -87,35 +86,33 @@ class TokenTable:
         self._engine = engine
 
     def add(self, new: TokenRow) -> None:
-        row = {name: getattr(new, name) for name in TokenRow.__dataclass_fields__}
         with write_transaction(self._engine) as connection:
-            connection.execute(insert(token).values({**row, "scopes": " ".join(sorted(new.scopes))}))
+            connection.execute(insert(token).values(_column_values(new)))
 
     def find(self, prefix: str) -> TokenRow | None:
-        """The token with this prefix, expired or not."""
+        """Return the token with this prefix, expired or not."""
         row = fetch_row(self._engine, select(token).where(token.c.prefix == prefix))
-        return None if row is None else _token_row(row)
+        return None if row is None else TokenRow(**_field_values(row))
 
-    def touch(self, prefix: str, at: float) -> None:
-        """Note a use; a token that is gone by now is no mistake, and on a full disk one is used without a note."""
+    def touch(self, prefix: str, time: float) -> None:
+        """Store the time of the last use. A missing token and a full disk are ignored."""
         with suppress(StoreFullError, StoreUnwritableError), write_transaction(self._engine) as connection:
-            connection.execute(update(token).where(token.c.prefix == prefix).values(used=at))
+            connection.execute(update(token).where(token.c.prefix == prefix).values(used=time))
 
     def remove(self, prefix: str) -> bool:
-        """End a token from the next request on; whether there was one."""
+        """Revoke a token; return whether there was one."""
         with write_transaction(self._engine) as connection:
             return connection.execute(delete(token).where(token.c.prefix == prefix)).rowcount > 0
 
     def all(self) -> list[TokenRow]:
-        """Every token, expired ones too, oldest first."""
-        return [
-            _token_row(row) for row in fetch_rows(self._engine, select(token).order_by(token.c.created, token.c.prefix))
-        ]
+        """Return all tokens including expired ones, oldest first."""
+        rows = fetch_rows(self._engine, select(token).order_by(token.c.created, token.c.prefix))
+        return [TokenRow(**_field_values(row)) for row in rows]
 
 
 @dataclass(frozen=True, slots=True)
 class LoginRow:
-    """A session of somebody whom a provider knows: `subject` stands for them, the scopes hold as long as it."""
+    """A session of a user of an OpenID Connect provider: `subject` identifies the user."""
 
     id: str
     subject: str
@@ -130,31 +127,31 @@ class LoginTable:
         self._engine = engine
 
     def add(self, new: LoginRow) -> None:
-        """Keep a new one, and remove those whose time is over."""
-        row = {name: getattr(new, name) for name in LoginRow.__dataclass_fields__}
+        """Add a session and remove expired ones."""
         with write_transaction(self._engine) as connection:
             connection.execute(delete(login).where(login.c.expires <= new.begun))
-            connection.execute(insert(login).values({**row, "scopes": " ".join(sorted(new.scopes))}))
+            connection.execute(insert(login).values(_column_values(new)))
 
     def find(self, key: str, now: float) -> LoginRow | None:
-        """The one of this id, as long as it lasts."""
+        """Return a session by its id until it expires."""
         row = fetch_row(self._engine, select(login).where(login.c.id == key, login.c.expires > now))
-        return None if row is None else _login_row(row)
+        return None if row is None else LoginRow(**_field_values(row))
 
     def remove(self, key: str) -> bool:
-        """End a session from the next request on; whether there was one."""
+        """End a session; return whether there was one."""
         with write_transaction(self._engine) as connection:
             return connection.execute(delete(login).where(login.c.id == key)).rowcount > 0
 
-    def lasting(self, now: float) -> list[LoginRow]:
-        """Those that last, the earliest first."""
-        wanted = select(login).where(login.c.expires > now).order_by(login.c.begun, login.c.id)
-        return list(map(_login_row, fetch_rows(self._engine, wanted)))
+    def list_active(self, now: float) -> list[LoginRow]:
+        """Return sessions that have not expired, the earliest first."""
+        active = select(login).where(login.c.expires > now).order_by(login.c.begun, login.c.id)
+        return [LoginRow(**_field_values(row)) for row in fetch_rows(self._engine, active)]
 
 
-def _login_row(row: Any) -> LoginRow:
-    return LoginRow(**{**row._mapping, "scopes": frozenset(row.scopes.split())})
+def _column_values(row: TokenRow | LoginRow) -> dict[str, Any]:
+    values = {name: getattr(row, name) for name in row.__dataclass_fields__}
+    return {**values, "scopes": " ".join(sorted(row.scopes))}
 
 
-def _token_row(row: Any) -> TokenRow:
-    return TokenRow(**{**row._mapping, "scopes": frozenset(row.scopes.split())})
+def _field_values(row: Any) -> dict[str, Any]:
+    return {**row._mapping, "scopes": frozenset(row.scopes.split())}

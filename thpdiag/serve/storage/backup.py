@@ -1,8 +1,8 @@
-"""What can go wrong with the folder and the database of a server, and what was kept in a backup of them.
+"""Check, repair, backup and restore of the data folder and the database of a server.
 
-check    the database by itself, then against the files of bundles and uploads; with `repair` what can be repaired
-back_up  a tar archive: serve.sqlite as at one moment, folder, key, and bundles if they are asked for
-restore  puts such an archive into a folder that has no database
+check    verifies the database, then its consistency with the files of bundles and uploads; repairs on request
+back_up  writes a tar archive: a consistent copy of serve.sqlite, folder, key, and optionally bundles
+restore  extracts a backup into a folder without a database
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Final, NamedTuple
 from sqlalchemy import select
 
 from thpdiag.errors import InputError, StoreError, UsageError
-from thpdiag.serve.storage.bundles import Content, Part, add_bundle, add_parts, read_manifest, sync_folder
+from thpdiag.serve.storage.bundles import add_bundle, add_parts, read_manifest, sync_folder
 from thpdiag.serve.storage.database import (
     ARRIVED,
     RECEIVING,
     bundle,
-    damage_of,
     fetch_column,
     fetch_rows,
+    find_damage,
     translate_errors,
     upload,
     write_transaction,
@@ -44,22 +44,22 @@ RECOVERED_OWNER: Final = "local:command"
 
 
 class Flaw(NamedTuple):
-    """What is wrong, in words, and what was done about it; empty if nothing was."""
+    """A description of what is wrong, and of the repair; empty without one."""
 
     words: str
     repair: str = ""
 
 
 def check(storage: Storage, analysis: Analysis, *, repair: bool, read: bool) -> Iterator[Flaw]:
-    """Flaws as they are found; with `read` the bytes of each bundle are compared with its digest.
+    """Yield flaws; `read` compares the content of each bundle with its digest.
 
-    No server may run if it repairs. Bundles without a row are queued to be analysed as `analysis` says.
+    A repair requires that no server runs. Bundles without a row are queued for an analysis.
     """
-    if damage := damage_of(storage.engine, "integrity_check"):
-        mended = repair and _rebuild_indexes(storage)
-        yield Flaw(f"database: {damage}", "its indexes were made again" if mended else "")
-        if not mended:
-            return  # what it says of the files cannot be believed
+    if damage := find_damage(storage.engine, "integrity_check"):
+        repaired = repair and _rebuild_indexes(storage)
+        yield Flaw(f"database: {damage}", "its indexes were made again" if repaired else "")
+        if not repaired:
+            return  # a damaged database cannot be compared with the files
     if repair:
         for key in storage.uploads.list_arrived():
             with suppress(StoreError):
@@ -69,10 +69,10 @@ def check(storage: Storage, analysis: Analysis, *, repair: bool, read: bool) -> 
 
 
 def _rebuild_indexes(storage: Storage) -> bool:
-    """Whether the database is whole after its indexes were made again."""
+    """Rebuild the indexes; return whether the database is intact after that."""
     with suppress(sqlite3.Error), closing(storage.engine.raw_connection()) as connection:
         connection.cursor().execute("REINDEX")
-    return not damage_of(storage.engine, "integrity_check")
+    return not find_damage(storage.engine, "integrity_check")
 
 
 def _check_bundles(storage: Storage, analysis: Analysis, *, repair: bool, read: bool) -> Iterator[Flaw]:
@@ -89,35 +89,31 @@ def _check_bundles(storage: Storage, analysis: Analysis, *, repair: bool, read: 
             yield Flaw(f"bundle {sha256}: its file had to be deleted", "it was deleted" if repair else "")
         elif words := _content_problem(storage.content.path(sha256), sha256, row.size, read=read):
             yield Flaw(f"bundle {sha256}: {words}; delete its cases")
-    for sha256 in sorted(files - rows.keys() - arrived, key=lambda one: (bool(_parts(storage.content, one)), one)):
+    contents = {key: storage.content.path(key) for key in files - rows.keys() - arrived}
+    for sha256 in sorted(contents, key=lambda key: (bool(read_manifest(contents[key])), key)):  # file sets last
         if repair:
             _recover(storage, sha256, analysis)
         yield Flaw(f"bundle {sha256}: not in the database", "it is queued to be analyzed" if repair else "")
     if repair:
-        storage.take_up(analysis)
+        storage.resume(analysis)
 
 
 def _recover(storage: Storage, sha256: str, analysis: Analysis) -> None:
-    """Have a bundle without a row analyzed; of a set its files, whose rows were made before."""
-    wanted = JobRequest(sha256, f"{sha256[:12]}.recovered", RECOVERED_OWNER, analysis.options)
+    """Add rows for a stored bundle and queue its analysis. The files of a set have rows already."""
+    request = JobRequest(sha256, f"{sha256[:12]}.recovered", RECOVERED_OWNER, analysis.options)
     with write_transaction(storage.engine) as connection:
-        now = storage.clock()
-        add_bundle(connection, sha256, storage.content.path(sha256).stat().st_size, now)
-        add_job(connection, wanted, now, None)
-        parts = _parts(storage.content, sha256)
-        if parts and {one.sha256 for one in parts} <= set(connection.scalars(select(bundle.c.sha256))):
+        now, file = storage.clock(), storage.content.path(sha256)
+        add_bundle(connection, sha256, file.stat().st_size, now)
+        add_job(connection, request, now, None)
+        parts = read_manifest(file)
+        if parts and {part.sha256 for part in parts} <= set(connection.scalars(select(bundle.c.sha256))):
             add_parts(connection, sha256, parts)
 
 
-def _parts(content: Content, sha256: str) -> tuple[Part, ...]:
-    """The files of a set, from its own file."""
-    return read_manifest(content.path(sha256))
-
-
 def _content_problem(file: Path, sha256: str, size: int, *, read: bool) -> str:
-    found = file.stat().st_size
-    if found != size:
-        return f"its file has {found} bytes in place of {size}"
+    actual = file.stat().st_size
+    if actual != size:
+        return f"its file has {actual} bytes in place of {size}"
     if read:
         with file.open("rb") as content:
             if file_digest(content, "sha256").hexdigest() != sha256:
@@ -142,7 +138,7 @@ def _check_uploads(storage: Storage, *, repair: bool) -> Iterator[Flaw]:
 
 
 def back_up(storage: Storage, file: Path, *, bundles: bool) -> None:
-    """Write an archive that only its owner can read; a server may go on meanwhile. UsageError for PostgreSQL."""
+    """Write an archive that only its owner can read; a server may be running. UsageError for PostgreSQL."""
     if storage.engine.dialect.name != "sqlite":
         raise UsageError("the database is PostgreSQL: back it up with pg_dump, and the data folder by copying")
     place = file.absolute().parent
@@ -163,7 +159,7 @@ def back_up(storage: Storage, file: Path, *, bundles: bool) -> None:
                 if (storage.folder / name).exists():
                     tar.add(storage.folder / name, name)
             for sha256, _ in storage.content.files() if bundles else ():
-                with suppress(FileNotFoundError):  # it was deleted in this moment
+                with suppress(FileNotFoundError):  # it was deleted meanwhile
                     tar.add(storage.content.path(sha256), f"bundles/{sha256[:2]}/{sha256[2:]}")
         with part.open("rb") as whole:
             os.fsync(whole.fileno())
@@ -172,9 +168,9 @@ def back_up(storage: Storage, file: Path, *, bundles: bool) -> None:
 
 
 def restore(folder: Path, file: Path) -> None:
-    """Put a backup into a folder without a database: another one, or the one whose database is lost.
+    """Restore a backup into a folder without a database: a new one, or the one whose database is lost.
 
-    What is there already stays. Last of all comes the database, so that one that was cut off can be done again.
+    Existing files stay. The database is moved in last, so that an interrupted restore can be repeated.
     """
     database, identity = folder / DATABASE_FILE, folder / IDENTITY_FILE
     with ExitStack() as stack:
@@ -194,31 +190,31 @@ def restore(folder: Path, file: Path) -> None:
                 place.mkdir(mode=0o700, exist_ok=True)
             elif not place.exists():
                 part.chmod(0o400 if part.parent != parts else 0o600)
-                for log in ("-wal", "-shm") if part == saved else ():  # of the lost one: it would be read into this one
+                for log in ("-wal", "-shm") if part == saved else ():  # SQLite would apply the log of the lost database
                     Path(f"{database}{log}").unlink(missing_ok=True)
                 part.replace(place)
     sync_folder(folder)
 
 
 def _unpack(file: Path, parts: Path) -> Path:
-    """Where the database of a backup is, once all of it was unpacked; InputError if that is none."""
-    other = InputError(f"{file}: not a backup of thpdiag serve")
+    """Unpack a backup and return the path of its database; InputError if it is not a valid backup."""
+    invalid = InputError(f"{file}: not a backup of thpdiag serve")
     try:
         with tarfile.open(file) as tar:
             for member in tar:
                 if not (MEMBER.fullmatch(member.name) and member.isfile()):
-                    raise other
+                    raise invalid
                 tar.extract(member, parts, filter="data")
     except (OSError, tarfile.TarError) as error:
         raise InputError(f"{file}: cannot be read as a backup ({error})") from error
     database = parts / DATABASE_FILE
     if not (database.is_file() and (parts / IDENTITY_FILE).is_file()):
-        raise other
+        raise invalid
     try:
         with closing(sqlite3.connect(database)) as connection:
-            whole = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
+            is_intact = connection.execute("PRAGMA quick_check(1)").fetchone() == ("ok",)
     except sqlite3.DatabaseError:
-        whole = False
-    if not whole:
+        is_intact = False
+    if not is_intact:
         raise InputError(f"{file}: the database in it is damaged")
     return database

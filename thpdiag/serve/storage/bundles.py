@@ -1,18 +1,17 @@
-"""Bundles: their content on disk with the room for more, sets of files that are one bundle, and their rows.
+"""Bundles: their files, disk space, file sets, and their rows.
 
-`bundles/ab/cdef...`: no name of a stranger is part of a path. A file comes in by a rename, whole or not at all, and is
-read-only from then on. Whoever changes the row or the file of a bundle holds the row in the database, so that none
-removes what another has just put.
+Files are `bundles/ab/cdef...` by digest: untrusted names are never part of a path. A file is moved in by an atomic
+rename and is read-only afterwards. Changes to the row or the file of a bundle hold a lock on the row, so that a removal
+cannot race with an addition.
 
-Room for more bytes is what the quota leaves and the disk has, and of it what one owner may have. It is reserved in the
-database before a byte is written, so that two senders are not given the same room. What counts is what bundles take and
-what uploads under way have reserved: what has arrived of each and a step more, whatever was announced, so that who
-announces much and sends nothing keeps nobody out. Rows of the database are small and covered by `spare`.
+Disk space is limited by the quota, by the free space and per owner. It is reserved in the database before bytes are
+written, so that two senders do not get the same space. Stored bundles and reservations of uploads count. A reservation
+is what has arrived plus one step, independent of the announced size, so that announcing a large upload does not block
+others. Rows of the database are small and covered by `spare`.
 
-Several files that are judged together are a bundle that is a list of others: a small JSON file among the bundles, named
-by its own digest like all of them, so that the same files make the same bundle in whatever order they came. The rows of
-`part` say the same; a database that is lost is made again from the files. Names tell the files apart within the set and
-decide what a file is taken for.
+Several files that are analysed together are a bundle that lists other bundles (a file set): a small JSON manifest among
+the bundles, named by its own digest, so that the same files in any order are the same bundle. The rows of `part` have
+the same content; a lost database is rebuilt from the manifests. Names are unique within the set and used for detection.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ _RESERVATION_LOCK: Final = 0x54687052  # the lock of PostgreSQL under which room
 
 @dataclass(frozen=True, slots=True)
 class StorageLimits:
-    """Bytes that all bundles and uploads may take (None: as many as fit), and bytes that stay free on the disk.
+    """`quota`: bytes of all bundles and uploads (None: as many as fit); `spare`: bytes that stay free on the disk.
 
-    The others are of one owner: bytes (None: a share of what all may take), bundles with their cases, uploads that are
-    not finished, analyses at a time; None for as many as they like.
+    Per owner: `owner_quota` in bytes (None: `owner_share` of the total), bundles with their cases, unfinished uploads
+    and concurrent analyses; None: no limit.
     """
 
     quota: int | None = None
@@ -68,7 +67,7 @@ class StorageLimits:
 
 
 def free_bytes(folder: Path) -> int:
-    """What an ordinary user may still write there."""
+    """Return the bytes available to an unprivileged user."""
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize
 
@@ -82,67 +81,65 @@ class Room:
         return self._limits.quota
 
     def free(self) -> int:
-        """Bytes that may still be written on the disk."""
+        """Return the free bytes of the disk."""
         return self._free(self._spool)
 
     def used_bytes(self, connection: Connection) -> tuple[int, int]:
-        """Bytes that uploads have reserved, and bytes of bundles."""
+        """Return the bytes reserved by uploads and the bytes of stored bundles."""
         reserved = connection.scalar(select(func.sum(upload.c.reserved)))
         stored = connection.scalar(select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None)))
         return int(reserved or 0), int(stored or 0)
 
     def admit(self, connection: Connection, owner: str, now: float) -> None:
-        """StoreFullError if this owner may not begin another upload; `connection` is one that writes."""
+        """StoreFullError if the owner has too many uploads or cases; `connection` is in a write transaction."""
         advisory_lock(connection, _RESERVATION_LOCK)
-        finished, most = _is_bundle_of(owner), self._limits
         unfinished = (upload.c.owner == owner) & upload.c.job.is_(None) & (upload.c.expires > now)
-        for limit, counted, advice in (
-            (most.owner_uploads, select(func.count()).where(unfinished), "unfinished uploads; finish or end some"),
-            (
-                most.owner_cases, select(func.count(upload.c.sha256.distinct())).where(finished),
-                "cases; delete some or wait until they expire",
-            ),
-        ):  # fmt: skip
-            if limit is not None and int(connection.scalar(counted) or 0) >= limit:
+        uploads = select(func.count()).where(unfinished)
+        cases = select(func.count(upload.c.sha256.distinct())).where(_is_accepted_from(owner))
+        for limit, count, advice in (
+            (self._limits.owner_uploads, uploads, "unfinished uploads; finish or end some"),
+            (self._limits.owner_cases, cases, "cases; delete some or wait until they expire"),
+        ):
+            if limit is not None and int(connection.scalar(count) or 0) >= limit:
                 raise StoreFullError(f"this sender already has {limit:,} {advice}")
 
     def reserve(self, connection: Connection, owner: str, more: int) -> None:
-        """StoreFullError if `more` bytes cannot be promised to this owner; `connection` is one that writes."""
+        """StoreFullError if there is no room for `more` bytes; `connection` is in a write transaction."""
         advisory_lock(connection, _RESERVATION_LOCK)
         reserved, stored = self.used_bytes(connection)
         quota = self._limits.quota
         if quota is not None and reserved + stored + more > quota:
             raise StoreFullError(f"the quota of {quota} bytes has no room for {more} more; delete cases or prune")
         rows = connection.execute(select(upload.c.id, upload.c.reserved).where(upload.c.reserved > 0))
-        promised = sum(max(0, reserved - _file_size(self._spool / key)) for key, reserved in rows)  # not on disk yet
-        left = self.free() - promised - self._limits.spare
+        pending = sum(max(0, reserved - _file_size(self._spool / key)) for key, reserved in rows)  # not on disk yet
+        left = self.free() - pending - self._limits.spare
         if left < more:
             raise StoreFullError(f"the disk has no room for {more} more bytes; delete cases or prune")
-        whole = reserved + stored + left if quota is None else min(quota, reserved + stored + left)
-        limit, own = self._limits.owner_quota or int(whole * self._limits.owner_share), _taken_by(connection, owner)
-        if own + more > limit:
+        total = reserved + stored + left if quota is None else min(quota, reserved + stored + left)
+        limit, used = self._limits.owner_quota or int(total * self._limits.owner_share), _owner_bytes(connection, owner)
+        if used + more > limit:
             raise StoreFullError(
-                f"this sender has {own} of at most {limit} bytes, so there is no room for {more} more; delete cases"
+                f"this sender has {used} of at most {limit} bytes, so there is no room for {more} more; delete cases"
             )
 
 
-def _is_bundle_of(owner: str) -> ColumnElement[bool]:
-    """Of an upload: that it has become a bundle, and was theirs."""
+def _is_accepted_from(owner: str) -> ColumnElement[bool]:
+    """Condition on an upload: it was sent by the owner and has become a bundle."""
     return (upload.c.owner == owner) & upload.c.job.is_not(None)
 
 
-def _taken_by(connection: Connection, owner: str) -> int:
-    """Bytes that uploads of an owner have reserved, and of the bundles that they have sent; others may have too."""
+def _owner_bytes(connection: Connection, owner: str) -> int:
+    """Return the bytes reserved by uploads of an owner and those of bundles that they have sent."""
     reserved = connection.scalar(select(func.sum(upload.c.reserved)).where(upload.c.owner == owner))
-    sent = select(upload.c.sha256).where(_is_bundle_of(owner))
-    theirs = select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None), bundle.c.sha256.in_(sent))
-    return int(reserved or 0) + int(connection.scalar(theirs) or 0)
+    sent = select(upload.c.sha256).where(_is_accepted_from(owner))
+    stored = select(func.sum(bundle.c.size)).where(bundle.c.removed.is_(None), bundle.c.sha256.in_(sent))
+    return int(reserved or 0) + int(connection.scalar(stored) or 0)
 
 
 def _file_size(file: Path) -> int:
     try:
         return file.stat().st_size
-    except FileNotFoundError:  # it became a bundle in this moment
+    except FileNotFoundError:  # it became a bundle meanwhile
         return 0
 
 
@@ -152,7 +149,7 @@ class Content:
         folder.mkdir(mode=0o700, exist_ok=True)
 
     def path(self, sha256: str) -> Path:
-        """Where a bundle is, or would be; ValueError for what is no digest."""
+        """Return the path of a bundle, stored or not; ValueError if `sha256` is not a digest."""
         if not is_sha256(sha256):
             raise ValueError("no sha256 in hexadecimal")
         return self._folder / sha256[:2] / sha256[2:]
@@ -161,29 +158,29 @@ class Content:
         return self.path(sha256).is_file()
 
     def put(self, file: Path, sha256: str) -> None:
-        """Move a file in, which is on the disk already; it replaces one of the same content."""
-        place = self.path(sha256)
-        if not place.parent.is_dir():
-            place.parent.mkdir(mode=0o700, exist_ok=True)
+        """Move in a file that was synced; it replaces one of the same content."""
+        path = self.path(sha256)
+        if not path.parent.is_dir():
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             sync_folder(self._folder)
         file.chmod(0o400)
-        os.utime(file)  # from now on it counts as new: its row may not be seen by others yet
-        file.replace(place)
-        sync_folder(place.parent)
+        os.utime(file)  # protects it from the removal of stray files until its row is committed
+        file.replace(path)
+        sync_folder(path.parent)
 
     def remove(self, sha256: str) -> int:
-        """Unlink it; how many bytes that were."""
-        place = self.path(sha256)
+        """Delete a file and return its size, 0 if there is none."""
+        path = self.path(sha256)
         try:
-            size = place.stat().st_size
-            place.unlink()
+            size = path.stat().st_size
+            path.unlink()
         except FileNotFoundError:
             return 0
-        sync_folder(place.parent)
+        sync_folder(path.parent)
         return size
 
     def files(self) -> Iterator[tuple[str, float]]:
-        """Digest and time of change of every file that has the name of a bundle."""
+        """Yield digest and modification time of each file that is named like a bundle."""
         for file in self._folder.glob("??/*"):
             sha256 = file.parent.name + file.name
             if is_sha256(sha256) and file.is_file():
@@ -191,7 +188,7 @@ class Content:
 
 
 def sync_folder(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Flush the directory entries of a folder to the disk."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -199,38 +196,38 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-KIND: Final = "thpdiag file set 1"
+MANIFEST_KIND: Final = "thpdiag file set 1"
 MAX_FILES: Final = 200
 MAX_MANIFEST_BYTES: Final = MAX_FILES * 2_000
 
 
 class Part(NamedTuple):
-    """One file of a set: its content, and its name within the set."""
+    """One file of a set: the digest of its content, and its name within the set."""
 
     sha256: str
     name: str
 
 
 def distinct_parts(parts: Iterable[Part]) -> tuple[Part, ...]:
-    """Each content once, by name; of two of one name the second gets a number before its ending: `sar-2.txt`."""
+    """Return each content once, sorted by name; a repeated name gets a number before its extension: `sar-2.txt`."""
     by_content: dict[str, str] = {}
     for sha256, name in parts:
         by_content.setdefault(sha256, name)
-    taken: set[str] = set()
-    found = []
+    used_names: set[str] = set()
+    distinct = []
     for name, sha256 in sorted((name, sha256) for sha256, name in by_content.items()):
-        stem, dot, ending = name.partition(".") if not name.startswith(".") else (name, "", "")
-        own, number = name, 2
-        while own.casefold() in taken:
-            own, number = f"{stem}-{number}{dot}{ending}", number + 1
-        taken.add(own.casefold())
-        found.append(Part(sha256, own))
-    return tuple(found)
+        stem, dot, extension = name.partition(".") if not name.startswith(".") else (name, "", "")
+        unique, number = name, 2
+        while unique.casefold() in used_names:
+            unique, number = f"{stem}-{number}{dot}{extension}", number + 1
+        used_names.add(unique.casefold())
+        distinct.append(Part(sha256, unique))
+    return tuple(distinct)
 
 
 def manifest(parts: Sequence[Part]) -> bytes:
-    """The file that stands for the set."""
-    return compact({"kind": KIND, "files": [list(one) for one in parts]}).encode()
+    """Return the content of the manifest of a file set."""
+    return compact({"kind": MANIFEST_KIND, "files": [list(part) for part in parts]}).encode()
 
 
 def manifest_digest(parts: Sequence[Part]) -> str:
@@ -238,43 +235,43 @@ def manifest_digest(parts: Sequence[Part]) -> str:
 
 
 def read_manifest(file: Path) -> tuple[Part, ...]:
-    """The files that a stored bundle lists; none if it is no list of this form."""
+    """Return the files of a manifest; none if the stored bundle is not a valid manifest."""
     if file.stat().st_size > MAX_MANIFEST_BYTES:
         return ()
     try:
-        told: Any = json.loads(file.read_bytes())
-        parts = tuple(Part(sha256, name) for sha256, name in told["files"]) if told["kind"] == KIND else ()
+        value: Any = json.loads(file.read_bytes())
+        parts = tuple(Part(sha256, name) for sha256, name in value["files"]) if value["kind"] == MANIFEST_KIND else ()
     except (ValueError, TypeError, LookupError, RecursionError):
         return ()
-    proper = all(is_sha256(one.sha256) and isinstance(one.name, str) for one in parts)
-    return parts if proper and manifest(parts) == file.read_bytes() else ()
+    is_valid = all(is_sha256(part.sha256) and isinstance(part.name, str) for part in parts)
+    return parts if is_valid and manifest(parts) == file.read_bytes() else ()
 
 
 def set_name(parts: Sequence[Part]) -> str:
-    """What a case of these files is called: by the first of them."""
+    """Return the name of a case of these files, after the first one."""
     return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
 
 
 def add_parts(connection: Connection, whole: str, parts: Sequence[Part]) -> None:
-    """Write down the files of a set; rows of all these bundles are there."""
-    rows = [{"whole": whole, "place": at, **one._asdict()} for at, one in enumerate(parts)]
+    """Add the rows of a file set; the rows of all its bundles must exist."""
+    rows = [{"whole": whole, "place": place, **file._asdict()} for place, file in enumerate(parts)]
     connection.execute(upsert(connection, part).on_conflict_do_nothing(), rows)
 
 
-def parts_of(connection: Connection, whole: str) -> tuple[Part, ...]:
-    """The files of a bundle that is a set, in order; none of any other."""
+def read_parts(connection: Connection, whole: str) -> tuple[Part, ...]:
+    """Return the files of a set in order; none if the bundle is a single file."""
     rows = select(part.c.sha256, part.c.name).where(part.c.whole == whole).order_by(part.c.place)
     return tuple(Part(*row) for row in connection.execute(rows))
 
 
 def is_part_of(whole: ColumnElement[str]) -> ColumnElement[bool]:
-    """Of a bundle: that it is a file of that set."""
+    """Condition on a bundle: it is a file of that set."""
     return exists().where(part.c.sha256 == bundle.c.sha256, part.c.whole == whole)
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`stored` is when its content came last; `removed` when its file went, if it did."""
+    """`stored` is the time of the last upload of the content, `removed` that of the removal of its file, if any."""
 
     sha256: str
     size: int
@@ -291,76 +288,76 @@ class Bundles:
         return None if row is None else Bundle(*row)
 
     def parts(self, sha256: str) -> tuple[Part, ...]:
-        """The files of a set; none of a bundle that is one file."""
+        """Return the files of a set; none if the bundle is a single file."""
         with read_transaction(self._engine) as connection:
-            return parts_of(connection, sha256)
+            return read_parts(connection, sha256)
 
     def files(self, sha256: str) -> list[tuple[Part, Bundle]]:
-        """The files of a bundle with what is known of them: those of a set, or itself, without a name."""
+        """Return the files of a set with their rows, or a single file with an empty name."""
         parts = self.parts(sha256) or (Part(sha256, ""),)
-        found = ((one, self.find(one.sha256)) for one in parts)
-        return [(one, known) for one, known in found if known is not None]
+        pairs = ((part, self.find(part.sha256)) for part in parts)
+        return [(part, row) for part, row in pairs if row is not None]
 
     def total(self) -> int:
-        """How many contents are known, those whose file was removed too."""
+        """Return the number of bundles, including those whose file was removed."""
         return int(fetch_value(self._engine, select(func.count()).select_from(bundle)) or 0)
 
 
 def add_bundle(connection: Connection, sha256: str, size: int, now: float) -> None:
-    """Write down that a content is here, and hold its row until the end of the transaction."""
+    """Add or update the row of a stored content and lock it until the end of the transaction."""
     add = upsert(connection, bundle).values(sha256=sha256, size=size, stored=now, removed=None)
-    again = {"size": add.excluded.size, "stored": add.excluded.stored, "removed": None}
-    connection.execute(add.on_conflict_do_update(index_elements=["sha256"], set_=again))
+    changes = {"size": add.excluded.size, "stored": add.excluded.stored, "removed": None}
+    connection.execute(add.on_conflict_do_update(index_elements=["sha256"], set_=changes))
 
 
 def has_live_job() -> ColumnElement[bool]:
-    """Of a bundle: that an analysis of it, or of a set that it is a file of, is to be made."""
-    own = or_(job.c.sha256 == bundle.c.sha256, is_part_of(job.c.sha256))
-    return exists().where(own, job.c.state.in_(LIVE_STATES))
+    """Condition on a bundle: an analysis of it, or of a set that contains it, is queued or running."""
+    same = or_(job.c.sha256 == bundle.c.sha256, is_part_of(job.c.sha256))
+    return exists().where(same, job.c.state.in_(LIVE_STATES))
 
 
 def has_kept_case() -> ColumnElement[bool]:
-    """Of a bundle: that a case of it, or of a set that it is a file of, is spared by retention."""
+    """Condition on a bundle: a case of it, or of a set that contains it, is excluded from retention."""
     return exists().where(or_(case.c.sha256 == bundle.c.sha256, is_part_of(case.c.sha256)), case.c.kept.is_(True))
 
 
 def delete_orphaned_uploads(connection: Connection, sha256: str) -> None:
-    """Uploads of a content whose job went with its case."""
+    """Delete rows of finished uploads whose job was deleted with its case."""
     orphaned = (upload.c.sha256 == sha256) & upload.c.job.is_(None) & (upload.c.state == FINISHED)
     connection.execute(delete(upload).where(orphaned))
 
 
 def remove_unused_bundle(connection: Connection, content: Content, sha256: str) -> int:
-    """Remove a bundle that is held, with all that is known of it, if no case or set has it and no job waits for it.
+    """Remove a locked bundle with its rows if no case, set or live job uses it; return the bytes freed.
 
-    With a set go its files, unless something else has them. How many bytes that made. What has arrived and is no bundle
-    yet is another's. The file goes within the transaction: none that puts the same content comes between. If the
-    process ends before its end, the row is still there; the next start marks it.
+    The files of a set are removed with it unless they are used otherwise. Uploads that have arrived but are not
+    accepted yet stay. The file is removed within the transaction, so that no process can add the same content in
+    between. If the process ends before the commit, the row remains and the next start marks it as removed.
     """
-    own = bundle.c.sha256 == sha256
+    same = bundle.c.sha256 == sha256
     used = or_(exists().where(case.c.sha256 == bundle.c.sha256), exists().where(part.c.sha256 == bundle.c.sha256))
-    if connection.execute(select(bundle.c.sha256).where(own, ~used, ~has_live_job())).first() is None:
+    if connection.execute(select(bundle.c.sha256).where(same, ~used, ~has_live_job())).first() is None:
         return 0
-    parts = parts_of(connection, sha256)
+    files = sorted(read_parts(connection, sha256))
     connection.execute(delete(upload).where(upload.c.sha256 == sha256, upload.c.state == FINISHED))
     connection.execute(delete(job).where(job.c.sha256 == sha256))
-    connection.execute(delete(bundle).where(own))
+    connection.execute(delete(bundle).where(same))
     freed = content.remove(sha256)
-    for one in sorted(parts):
-        if lock_bundle(connection, one.sha256):
-            delete_orphaned_uploads(connection, one.sha256)
-            freed += remove_unused_bundle(connection, content, one.sha256)
+    for file in files:
+        if lock_bundle(connection, file.sha256):
+            delete_orphaned_uploads(connection, file.sha256)
+            freed += remove_unused_bundle(connection, content, file.sha256)
     return freed
 
 
 def remove_bundle_file(connection: Connection, content: Content, sha256: str, now: float) -> int:
-    """Remove the file of a bundle that is held, whose cases stay; how many bytes that made."""
+    """Remove the file of a locked bundle, whose cases stay; return the bytes freed."""
     connection.execute(update(bundle).where(bundle.c.sha256 == sha256).values(removed=now))
     return content.remove(sha256)
 
 
 def mark_lost(connection: Connection, content: Content, now: float) -> None:
-    """Write down which bundles have no file any more, and that their analysis cannot be made."""
+    """Mark bundles whose file is missing as removed, and fail their queued and running jobs."""
     for sha256 in connection.scalars(select(bundle.c.sha256).where(bundle.c.removed.is_(None))).all():
         if not content.has(sha256):
             remove_bundle_file(connection, content, sha256, now)

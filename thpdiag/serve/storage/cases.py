@@ -1,8 +1,8 @@
-"""Cases: what came of the analysis of a bundle, under an id that nobody can guess, and lists of them.
+"""Cases: results of analyses under random ids, and lists of them.
 
-The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case. Lists are by
-host, verdict, mechanism, rule and time, the latest first, page by page; of the versions of a case they have the latest.
-A case with several hosts is found by any of them; all that is asked of a host must hold of the same one.
+The same bundle analysed again in the same way (version of thpdiag, rules, options) has the same case. Lists filter by
+host, verdict, mechanism, rule and time and are paginated, the latest first; they contain the latest version of a case.
+A case matches if any of its hosts fulfils all conditions on a host.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, REFUSED, Analysis
 
 CASES_PER_QUERY: Final = 100
 CASES_PER_PAGE: Final = 50
-MAX_COUNTED: Final = 1_000  # cases of a search: to count on would take longer than to show them
+MAX_COUNTED: Final = 1_000  # matches of a search by words; counting more would take longer than showing them
 VERDICT_COLUMNS: Final = ("verdict", "rule", "severity", "confidence")
-_ANY_HOST: Final = host.alias("any_host")  # beside the one that leads
+_FILTERED_HOST: Final = host.alias("any_host")  # any host of a case, for filters
 _LEADING_HOST: Final = (host.c.case == case.c.number) & (host.c.place == 0)
 _ASCII_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A case as lists show it: itself, and the host that leads. `recorded` is when the data was, as far as is known."""
+    """A case with its leading host, as shown in lists. `recorded` is the time of the data, if known."""
 
     number: int
     id: str
@@ -92,11 +92,11 @@ _HOST_COLUMNS: Final = ("name", *tuple(Case.__dataclass_fields__)[12:-5])
 
 @dataclass(frozen=True, slots=True)
 class CaseFilter:
-    """What is empty or None is not asked for.
+    """Conditions on a case; empty ones and None are ignored.
 
-    `host` is a part of a host's name, in capitals or not (of ASCII letters); `same_host` is the whole name. `rule` is
-    of any finding; `since` and `until` are of when the case was made. `versions`: superseded ones too. `state` and
-    `assignee` are of the work on it. `words` are beginnings of words of the case or of its notes.
+    `host` is a part of a host name, case-insensitive for ASCII; `same_host` is the exact name. `rule` is that of any
+    finding; `since` and `until` limit the creation of the case. `versions` includes superseded ones. `state` and
+    `assignee` refer to the work on the case. `words` are prefixes of words of the case or of its notes.
     """
 
     host: str = ""
@@ -114,7 +114,6 @@ class CaseFilter:
     assignee: str = ""
 
     def conditions(self) -> Iterator[ColumnElement[bool]]:
-        """Of a case."""
         if self.thread is not None:
             yield case.c.thread == self.thread
         elif not (self.versions or self.sha256):
@@ -127,16 +126,16 @@ class CaseFilter:
             yield case.c.made >= self.since
         if self.until is not None:
             yield case.c.made < self.until
-        of_host = list(self._host_conditions())
-        if of_host:  # the numbers are found once: a subquery per case would read an index anew for each
-            numbers = select(_ANY_HOST.c.case).where(*of_host)
+        host_conditions = list(self._host_conditions())
+        if host_conditions:  # one subquery for all cases: a correlated one would read an index for each case
+            numbers = select(_FILTERED_HOST.c.case).where(*host_conditions)
             if self.rule:
-                same = (finding.c.case == _ANY_HOST.c.case) & (finding.c.host == _ANY_HOST.c.place)
+                same = (finding.c.case == _FILTERED_HOST.c.case) & (finding.c.host == _FILTERED_HOST.c.place)
                 numbers = numbers.join(finding, same)
             yield case.c.number.in_(numbers)
 
     def _work_conditions(self) -> Iterator[ColumnElement[bool]]:
-        if self.state == NEW:  # also of one that nobody has worked on
+        if self.state == NEW:  # includes cases without a row in `work`
             yield case.c.thread.not_in(select(work.c.thread).where(work.c.state != NEW))
         elif self.state:
             yield case.c.thread.in_(select(work.c.thread).where(work.c.state == self.state))
@@ -145,27 +144,27 @@ class CaseFilter:
 
     def _host_conditions(self) -> Iterator[ColumnElement[bool]]:
         if self.verdict:
-            yield _ANY_HOST.c.verdict == self.verdict
+            yield _FILTERED_HOST.c.verdict == self.verdict
         if self.mechanism:
-            yield _ANY_HOST.c.mechanism == self.mechanism
+            yield _FILTERED_HOST.c.mechanism == self.mechanism
         if self.same_host is not None:
-            yield _ANY_HOST.c.name == self.same_host
+            yield _FILTERED_HOST.c.name == self.same_host
         if self.host:
             part = shorten(self.host)[:MAX_SHORT_CHARS].translate(_ASCII_LOWER)
-            yield func.lower(_ANY_HOST.c.name).contains(part, autoescape=True)
+            yield func.lower(_FILTERED_HOST.c.name).contains(part, autoescape=True)
         if self.rule:
             yield finding.c.rule == self.rule
 
 
 class CaseCount(NamedTuple):
-    """How many cases fit a question; with `more` at least one more than that."""
+    """The number of matching cases; with `more` there are further ones that were not counted."""
 
     number: int
     more: bool = False
 
 
 class Cases:
-    """`receivers` are told of each new case; digests of the addresses of webhooks."""
+    """`receivers` are the keys of the receivers that are notified of each new case."""
 
     def __init__(self, engine: Engine, clock: Clock, receivers: Sequence[str] = ()) -> None:
         self._engine, self._clock, self._receivers = engine, clock, receivers
@@ -175,80 +174,83 @@ class Cases:
         return None if row is None else Case(*row)
 
     def is_sent_by(self, key: str, owner: str) -> bool:
-        """Whether a case is of something that this owner has sent."""
-        theirs = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
+        """Whether a case is the result of an upload of this owner."""
+        has_upload = exists().where(upload.c.job == job.c.number, upload.c.owner == owner)
         sent = select(case.c.number).join(job, job.c.case == case.c.number).where(case.c.id == key)
-        sent = sent.where(or_(job.c.owner == owner, theirs))
+        sent = sent.where(or_(job.c.owner == owner, has_upload))
         return is_id(key) and fetch_row(self._engine, sent) is not None
 
     def document(self, key: str) -> dict[str, Any] | None:
-        """The result document as it was made; None for a case that is not there."""
+        """Return the result document; None if there is no such case."""
         if not is_id(key):
             return None
         packed = select(document.c.packed).join(case, document.c.case == case.c.number).where(case.c.id == key)
         return _unpack(fetch_value(self._engine, packed))
 
     def documents(self) -> Iterator[tuple[Case, dict[str, Any]]]:
-        """All of them in the order in which they were made, in memory that does not grow with their number."""
+        """Yield all cases with documents in order of creation, in constant memory."""
         last = 0
-        whole = _select_cases().add_columns(document.c.packed).join(document, document.c.case == case.c.number)
-        in_order = whole.order_by(case.c.number).limit(CASES_PER_QUERY)
-        while rows := fetch_rows(self._engine, in_order.where(case.c.number > last)):
+        joined = _select_cases().add_columns(document.c.packed).join(document, document.c.case == case.c.number)
+        ordered = joined.order_by(case.c.number).limit(CASES_PER_QUERY)
+        while rows := fetch_rows(self._engine, ordered.where(case.c.number > last)):
             yield from ((Case(*row[:-1]), _unpack(row[-1]) or {}) for row in rows)
             last = rows[-1][0]
 
     def page(
         self, question: CaseFilter, below: int | None = None, limit: int = CASES_PER_PAGE, above: int | None = None
     ) -> list[Case]:
-        """The latest cases; the next page is that `below` the number of the last one of this.
+        """Return the latest matching cases; the next page is `below` the number of the last one.
 
-        With `above` they are those that come just before that number in the list: the way back. Latest first too.
+        With `above` it is the page before: the cases just above that number, also latest first.
         """
-        fitting = _select_fitting(question)
+        matches = _select_matches(question)
         if below is not None:
-            fitting = fitting.where(case.c.number < below)
+            matches = matches.where(case.c.number < below)
         if above is not None:
-            fitting = fitting.where(case.c.number > above)
-        in_order = case.c.number.desc() if above is None else case.c.number.asc()
-        return self._of_numbers(fitting.order_by(in_order).limit(limit))
+            matches = matches.where(case.c.number > above)
+        order = case.c.number.desc() if above is None else case.c.number.asc()
+        return self._fetch_cases(matches.order_by(order).limit(limit))
 
     def first_page(self, question: CaseFilter, limit: int = CASES_PER_PAGE) -> tuple[list[Case], CaseCount]:
-        """The latest cases, and how many there are: of a search by words in one look."""
+        """Return the latest cases and their number; a search by words runs one query for both."""
         if not question.words:
-            shown = self.page(question, limit=limit)
-            return shown, CaseCount(len(shown)) if len(shown) < limit else self.size(question)
-        latest = _select_fitting(question).order_by(case.c.number.desc()).limit(MAX_COUNTED + 1)
+            cases = self.page(question, limit=limit)
+            return cases, CaseCount(len(cases)) if len(cases) < limit else self.size(question)
+        latest = _select_matches(question).order_by(case.c.number.desc()).limit(MAX_COUNTED + 1)
         numbers = [row.number for row in fetch_rows(self._engine, latest)]
-        return self._of_numbers(numbers[:limit]), _case_count(len(numbers))
+        return self._fetch_cases(numbers[:limit]), _case_count(len(numbers))
 
-    def _of_numbers(self, numbers: Select[tuple[int]] | list[int]) -> list[Case]:
-        shown = _select_cases().where(case.c.number.in_(numbers)).order_by(case.c.number.desc())
-        return [Case(*row) for row in fetch_rows(self._engine, shown)]
+    def _fetch_cases(self, numbers: Select[tuple[int]] | list[int]) -> list[Case]:
+        rows = _select_cases().where(case.c.number.in_(numbers)).order_by(case.c.number.desc())
+        return [Case(*row) for row in fetch_rows(self._engine, rows)]
 
-    def count(self, question: CaseFilter, most: int | None = None) -> int:
-        """How many cases fit; none beyond `most` is counted."""
-        fitting = _select_fitting(question).limit(most).subquery()
-        return int(fetch_value(self._engine, select(func.count()).select_from(fitting)) or 0)
+    def count(self, question: CaseFilter, limit: int | None = None) -> int:
+        """Count matching cases, up to `limit`."""
+        matches = _select_matches(question).limit(limit).subquery()
+        return int(fetch_value(self._engine, select(func.count()).select_from(matches)) or 0)
 
     def size(self, question: CaseFilter) -> CaseCount:
-        """The size of a list; a search by words is counted up to MAX_COUNTED."""
+        """Return the size of a list; a search by words is counted up to MAX_COUNTED."""
         if not question.words:
             return CaseCount(self.count(question))
         return _case_count(self.count(question, MAX_COUNTED + 1))
 
     def counts(self) -> dict[str, int]:
-        """How many cases there are by the verdict of the host that leads; empty where none is told."""
+        """Return the number of cases by the verdict of the leading host; the key is empty without a verdict."""
         by_verdict = select(host.c.verdict, func.count()).select_from(case.outerjoin(host, _LEADING_HOST))
         rows = fetch_rows(self._engine, by_verdict.group_by(host.c.verdict))
         return {verdict or "": int(number) for verdict, number in rows}
 
     def outdated_cases(self, analysis: Analysis) -> list[str]:
-        """Ids of cases that were made by another version or other rules, the latest of each; earliest first."""
-        other = (case.c.analysis != analysis_key(analysis)) & case.c.superseded.is_(False)
-        return fetch_column(self._engine, select(case.c.id).where(other).order_by(case.c.number))
+        """Return ids of latest versions that were made by another version or other rules, earliest first."""
+        outdated = (case.c.analysis != analysis_key(analysis)) & case.c.superseded.is_(False)
+        return fetch_column(self._engine, select(case.c.id).where(outdated).order_by(case.c.number))
 
-    def changed_by(self, analysis: Analysis, limit: int) -> list[tuple[Case, Case]]:
-        """Cases with the version before them, where this analysis judges the same files otherwise; latest first."""
+    def changed_cases(self, analysis: Analysis, limit: int) -> list[tuple[Case, Case]]:
+        """Return pairs of the previous and the latest version of a case, for the latest cases that changed.
+
+        Both have the same files, the latest was made by `analysis`, and the verdict of the leading host differs.
+        """
         before = case.alias("before")
         same = (before.c.thread == case.c.thread) & (before.c.sha256 == case.c.sha256)
         same &= (before.c.number < case.c.number) & (before.c.analysis != case.c.analysis)
@@ -261,31 +263,31 @@ class Cases:
             .group_by(case.c.id, case.c.number)
         ).subquery()
         old, new = case.alias("old"), case.alias("new")
-        whole = pairs.join(new, new.c.id == pairs.c[0]).join(old, old.c.number == pairs.c[1])
-        whole = whole.outerjoin(last, (last.c.case == new.c.number) & (last.c.place == 0))
-        whole = whole.outerjoin(first, (first.c.case == old.c.number) & (first.c.place == 0))
-        wanted = select(old.c.id, new.c.id).select_from(whole).where(differs).order_by(new.c.number.desc()).limit(limit)
-        found = ((self.find(a), self.find(b)) for a, b in fetch_rows(self._engine, wanted))
-        return [(a, b) for a, b in found if a is not None and b is not None]
+        joined = pairs.join(new, new.c.id == pairs.c[0]).join(old, old.c.number == pairs.c[1])
+        joined = joined.outerjoin(last, (last.c.case == new.c.number) & (last.c.place == 0))
+        joined = joined.outerjoin(first, (first.c.case == old.c.number) & (first.c.place == 0))
+        changed = select(old.c.id, new.c.id).select_from(joined).where(differs).order_by(new.c.number.desc())
+        cases = ((self.find(a), self.find(b)) for a, b in fetch_rows(self._engine, changed.limit(limit)))
+        return [(a, b) for a, b in cases if a is not None and b is not None]
 
     def set_kept(self, key: str, *, kept: bool) -> bool:
-        """Have retention spare it, and its bundle, or treat it as any other; False if it is not there."""
+        """Exclude a case and its bundle from retention, or include them again; False if there is no such case."""
         if not is_id(key):
             return False
         with write_transaction(self._engine) as connection:
             return connection.execute(update(case).where(case.c.id == key).values(kept=kept)).rowcount > 0
 
     def complete(self, claim: Claim, result: PackedResult, analysis: Analysis) -> str | None:
-        """Store what came of a job and end it, both or none; the id of the case.
+        """Store the result of a job and end the job in one transaction; return the id of the case.
 
-        None if the job is no longer this claim's: it was claimed again, or its bundle was deleted meanwhile. A result
-        without a document is no case: such a job fails.
+        None if the claim was lost: the job was claimed again, or its bundle was deleted. ValueError for a result
+        without a document, which is for `Jobs.fail`.
         """
         if result.document is None:
             raise ValueError("no document: the job has failed")
         now, sha256 = self._clock(), claim.job.sha256
         with write_transaction(self._engine) as connection:
-            lock_bundle(connection, sha256)  # first, as everybody does: two who hold and wait would wait for ever
+            lock_bundle(connection, sha256)  # always the first lock, to prevent deadlocks
             claimed = select(job.c.number, job.c.name, job.c.thread).where(is_claimed_by(claim)).with_for_update()
             row = connection.execute(claimed).first()
             if row is None:
@@ -299,73 +301,75 @@ class Cases:
     def _add(
         self, connection: Connection, done: Job, thread: int | None, result: PackedResult, analysis: Analysis
     ) -> tuple[int, str]:
-        """Number and id of the case, which is added unless the same analysis has made it already."""
+        """Return number and id of the case of a finished job; add it unless the same analysis has made it already."""
         sha256 = done.sha256
-        made = {
+        values = {
             **{"id": new_id(), "sha256": sha256, "analysis": analysis_key(analysis), "name": done.name},
             **{"tool_version": analysis.tool_version, "rules_digest": analysis.rules_digest},
             **{"options": analysis.options_text, "status": result.status, "reason": result.reason},
             **{"made": self._clock(), "kept": False},
         }
-        if thread is not None:  # what was kept stays so in its next version
+        if thread is not None:  # a new version inherits `kept`
             kept = select(case.c.kept).where(case.c.thread == thread, case.c.superseded.is_(False))
-            made["kept"] = bool(connection.scalar(kept))
-        add = upsert(connection, case).values(made).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
+            values["kept"] = bool(connection.scalar(kept))
+        add = upsert(connection, case).values(values).on_conflict_do_nothing(index_elements=["sha256", "analysis"])
         added = connection.execute(add.returning(case.c.number, case.c.id)).first()
         if added is None:
-            row = connection.execute(_select_same_analysis(sha256, analysis)).one()
-            return row.number, row.id
-        own = added.number if thread is None else thread
-        connection.execute(update(case).where(case.c.number == added.number).values(thread=own))
-        settle_thread(connection, own)
+            existing = connection.execute(_select_same_analysis(sha256, analysis)).one()
+            return existing.number, existing.id
+        thread = added.number if thread is None else thread
+        connection.execute(update(case).where(case.c.number == added.number).values(thread=thread))
+        update_superseded(connection, thread)
         connection.execute(insert(document).values(case=added.number, packed=result.document))
         for receiver in self._receivers:
-            news = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
-            connection.execute(insert(delivery).values(news))
+            pending = {"id": new_id(), "receiver": receiver, "case": added.number, "attempts": 0, "due": self._clock()}
+            connection.execute(insert(delivery).values(pending))
         for place, (cells, findings) in enumerate(result.hosts):
             columns: dict[str, Any] = dict(zip(HOST_FIELDS, cells, strict=True))
             undecided = None if columns["undecided"] is None else int(columns["undecided"])
             columns |= {"case": added.number, "place": place, "undecided": undecided}
             connection.execute(insert(host).values(columns))
-            rows = [dict(zip(FINDING_FIELDS, found, strict=True)) for found in findings]
+            rows = [
+                {"case": added.number, "host": place, "place": i, **dict(zip(FINDING_FIELDS, found, strict=True))}
+                for i, found in enumerate(findings)
+            ]
             if rows:
-                of_host = {"case": added.number, "host": place}
-                connection.execute(insert(finding), [{**of_host, "place": at, **row} for at, row in enumerate(rows)])
-        index_case(connection, own)
+                connection.execute(insert(finding), rows)
+        index_case(connection, thread)
         return added.number, added.id
 
 
-def settle_thread(connection: Connection, thread: int) -> None:
-    """Of the versions of a case the latest counts; called whenever one came or went."""
-    own = case.c.thread == thread
-    latest = connection.scalar(select(func.max(case.c.number)).where(own))
+def update_superseded(connection: Connection, thread: int) -> None:
+    """Mark all versions of a case but the latest as superseded, after one was added or deleted."""
+    versions = case.c.thread == thread
+    latest = connection.scalar(select(func.max(case.c.number)).where(versions))
     if latest is not None:
-        connection.execute(update(case).where(own).values(superseded=case.c.number != latest))
+        connection.execute(update(case).where(versions).values(superseded=case.c.number != latest))
 
 
 def case_number(connection: Connection, sha256: str, analysis: Analysis) -> int | None:
-    """The number of the case of a bundle, if this analysis has made one."""
+    """Return the number of the case that an analysis has made of a bundle, if there is one."""
     row = connection.execute(_select_same_analysis(sha256, analysis)).first()
     return None if row is None else int(row.number)
 
 
 def analysis_key(analysis: Analysis) -> str:
-    """One short text for all that changes a result but the bundle."""
-    whole = compact({"": [analysis.tool_version, analysis.rules_digest, analysis.options_text]})
-    return digest(whole.encode()).hexdigest()
+    """Return a digest of everything that determines the result of a bundle."""
+    text = compact({"": [analysis.tool_version, analysis.rules_digest, analysis.options_text]})
+    return digest(text.encode()).hexdigest()
 
 
 def _select_cases() -> Select[Any]:
-    """Cases with the host that leads, in the columns of `Case`."""
+    """Select cases with their leading host, in the columns of `Case`."""
     columns: tuple[Any, ...] = (*(case.c[name] for name in _CASE_COLUMNS), *(host.c[name] for name in _HOST_COLUMNS))
-    told = (func.coalesce(work.c.state, NEW), func.coalesce(work.c.assignee, ""), func.coalesce(work.c.ticket, ""))
-    columns = (*columns, case.c.thread, case.c.superseded, *told)
-    whole = case.outerjoin(host, _LEADING_HOST).outerjoin(work, work.c.thread == case.c.thread)
-    return select(*columns).select_from(whole)
+    work_columns = (work.c.state, NEW), (work.c.assignee, ""), (work.c.ticket, "")
+    columns = (*columns, case.c.thread, case.c.superseded, *(func.coalesce(*pair) for pair in work_columns))
+    joined = case.outerjoin(host, _LEADING_HOST).outerjoin(work, work.c.thread == case.c.thread)
+    return select(*columns).select_from(joined)
 
 
-def _select_fitting(question: CaseFilter) -> Select[tuple[int]]:
-    """The numbers alone: to sort and cut whole rows takes ten times as long."""
+def _select_matches(question: CaseFilter) -> Select[tuple[int]]:
+    """Select only the numbers of matching cases: sorting complete rows takes ten times as long."""
     return select(case.c.number).where(*question.conditions())
 
 
@@ -382,12 +386,12 @@ def _unpack(packed: bytes | None) -> dict[str, Any] | None:
     return None if packed is None else json.loads(zlib.decompress(packed))
 
 
-MAX_DUE: Final = 100  # that are sent at a time
+MAX_DUE: Final = 100  # deliveries per query
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """`receiver` stands for an address, `case` is the id of the case, `attempts` how often it was sent in vain."""
+    """`receiver` is the key of an address, `case` the id of the case, `attempts` the number of failed attempts."""
 
     number: int
     id: str
@@ -400,19 +404,22 @@ class Deliveries:
     def __init__(self, engine: Engine, clock: Clock) -> None:
         self._engine, self._clock = engine, clock
 
-    def due(self, longest_wait: float) -> list[Delivery]:
-        """The earliest first; also what would wait for longer than that, from before the clock was set back."""
+    def due(self, max_wait: float) -> list[Delivery]:
+        """Return due deliveries, the earliest first.
+
+        A delivery due later than `max_wait` seconds from now was scheduled before the clock was set back; it is due.
+        """
         columns = (delivery.c.number, delivery.c.id, delivery.c.receiver, case.c.id, delivery.c.attempts)
         now = self._clock()
-        is_due = (delivery.c.due <= now) | (delivery.c.due > now + longest_wait)
-        wanted = select(*columns).join(case, delivery.c.case == case.c.number).where(is_due)
-        return [Delivery(*row) for row in fetch_rows(self._engine, wanted.order_by(delivery.c.number).limit(MAX_DUE))]
+        is_due = (delivery.c.due <= now) | (delivery.c.due > now + max_wait)
+        rows = select(*columns).join(case, delivery.c.case == case.c.number).where(is_due)
+        return [Delivery(*row) for row in fetch_rows(self._engine, rows.order_by(delivery.c.number).limit(MAX_DUE))]
 
-    def postpone(self, one: Delivery, until: float) -> None:
+    def postpone(self, failed: Delivery, until: float) -> None:
         with write_transaction(self._engine) as connection:
-            own = delivery.c.number == one.number
-            connection.execute(update(delivery).where(own).values(attempts=one.attempts + 1, due=until))
+            row = delivery.c.number == failed.number
+            connection.execute(update(delivery).where(row).values(attempts=failed.attempts + 1, due=until))
 
-    def remove(self, one: Delivery) -> None:
+    def remove(self, ended: Delivery) -> None:
         with write_transaction(self._engine) as connection:
-            connection.execute(delete(delivery).where(delivery.c.number == one.number))
+            connection.execute(delete(delivery).where(delivery.c.number == ended.number))

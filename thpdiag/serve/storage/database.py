@@ -1,37 +1,36 @@
-r"""The database of the upload page, SQLite or PostgreSQL: its tables, texts of strangers, errors as sentences.
+r"""The database of the upload page, SQLite or PostgreSQL: tables, text types, transactions and translated errors.
 
-    with write_transaction(engine) as connection:   # all of it is stored, or nothing; one writer at a time on SQLite
-    with read_transaction(engine) as connection:    # one moment on SQLite; on PostgreSQL a moment per statement
+    with write_transaction(engine) as connection:   # atomic; one writer at a time on SQLite
+    with read_transaction(engine) as connection:    # one snapshot on SQLite; on PostgreSQL one per statement
 
-SQLite is in WAL mode with `synchronous=FULL`: what a transaction has returned from outlives kill -9 and a power cut,
-and readers wait for nobody. What is deleted there is overwritten (`secure_delete`). A database of a later version of
-the form is refused, since rows that this version does not know would be lost without a word; one of an earlier version
-is brought up to this one when it is opened. A database belongs to one
-folder of bundles: with another it would speak of files that are not there.
+SQLite is in WAL mode with `synchronous=FULL`: committed transactions survive kill -9 and a power failure, and readers
+do not wait. Deleted content is overwritten (`secure_delete`). A database with a later schema version is refused, since
+data that this version does not know would be lost silently; an earlier one is migrated when it is opened. A database
+belongs to one data folder, since its rows refer to files there.
 
-    thpdiag_serve  the version of this form, and the folder of bundles that the database belongs to
-    upload         what is being sent or was: its file is in the folder `uploads` until all of it is there
-    bundle         a content by its sha256; `removed` says when its file was, while cases of it stay
-    part           the files of a bundle that is a list of others, which are judged together
-    job            one analysis to be made: the queue
-    case           what came of an analysis of a bundle, under a random id; those of one `thread` are versions of one
-                   case, with more files or other rules: the latest counts, `superseded` are the others
-    document       the result document of a case: JSON, packed with zlib; apart, so that lists do not read past it
-    host           one row per host of a case: its verdict and what groups it with others; place 0 leads
+    thpdiag_serve  the schema version, and the identity of the data folder
+    upload         uploads; the file is in the folder `uploads` until it is complete
+    bundle         a content by its sha256; `removed` is when its file was removed, while its cases stay
+    part           the files of a bundle that is a file set
+    job            one analysis: the queue
+    case           the result of an analysis, under a random id; cases of one `thread` are versions of one case, with
+                   more files or other rules: all but the latest are `superseded`
+    document       the result document of a case: zlib-compressed JSON; a table of its own keeps lists fast
+    host           one row per host of a case with its verdict and attributes; place 0 is the leading host
     finding        one row per finding of a host
-    work           of the versions of a case: its state, who works on it, its ticket
-    note           what people write down about a case
-    word           the words of a case and of the work on it, for searching
-    delivery       news of a case that a webhook is to be told
-    link           hashes of addresses that lead to a case without a login
+    work           state, assignee and ticket of a thread
+    note           notes of people on a case
+    word           the search index of cases and the work on them
+    delivery       pending notifications of receivers (webhooks and mail)
+    link           hashes of share links, which need no login
     token          hashes of API tokens
-    login          sessions of who signed in with OpenID Connect
-    audit          who did what
+    login          sessions begun with OpenID Connect
+    audit          the audit log
 
-Times are seconds since 1970 in UTC. PostgreSQL takes neither NUL nor lone surrogates (of a file name that is no UTF-8)
-in a text and refuses an index entry of more than some 2,700 bytes; it orders texts by the language of the server. So
-both are written as `\x00` and `\udc80`, texts that can be searched for are cut, and the order is that of the bytes
-everywhere, as in SQLite. Columns are for lists and searches: the result document has every text whole and as it was.
+Times are seconds since 1970 in UTC. PostgreSQL accepts neither NUL nor lone surrogates (from file names that are not
+UTF-8) in texts, refuses index entries of more than some 2,700 bytes and sorts texts by the locale of the server. So
+these characters are escaped as `\x00` and `\udc80`, searchable texts are cut, and the collation is by bytes everywhere,
+as in SQLite. Columns serve lists and searches: the result document contains the complete original texts.
 """
 
 from __future__ import annotations
@@ -107,12 +106,12 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 def new_id() -> str:
-    """A name that nobody can guess: 128 random bits. Only these, and digests, are parts of paths."""
+    """Return 128 random bits in hexadecimal. Only ids and digests are used as parts of paths."""
     return secrets.token_hex(16)
 
 
 def is_id(text: str) -> bool:
-    """Whether it has the form of `new_id`; what has not is no name of anything here."""
+    """Whether a text has the form of `new_id`."""
     return _ID.fullmatch(text) is not None
 
 
@@ -120,36 +119,36 @@ def is_sha256(text: str) -> bool:
     return _SHA256.fullmatch(text) is not None
 
 
-Clock = Callable[[], float]  # seconds since 1970 in UTC, which tests give themselves
+Clock = Callable[[], float]  # seconds since 1970 in UTC; tests inject their own
 DAY = 86_400.0
 
 
 def steady_seconds() -> float:
-    """A clock that nobody sets, and that goes on while the machine sleeps where the platform has such a one."""
+    """Return a monotonic time, which includes suspend where the platform supports it."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-MAX_SHORT_CHARS: Final = 255  # characters of a text that is indexed, of four bytes at most
+MAX_SHORT_CHARS: Final = 255  # of an indexed text; at most four bytes each
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def escape_text(text: str) -> str:
-    """The text with what PostgreSQL refuses written as an escape."""
-    return _UNSTORABLE.sub(_escape, str(text))  # of an enum its value, which psycopg would not take
+    """Escape characters that PostgreSQL does not accept."""
+    return _UNSTORABLE.sub(_escape, str(text))  # `str` because psycopg does not accept enums
 
 
 def shorten(text: str) -> str:
-    """The same, cut; three dots say so."""
-    whole = escape_text(text)
-    return whole if len(whole) <= MAX_SHORT_CHARS else f"{whole[: MAX_SHORT_CHARS - 1]}…"
+    """Escape a text and cut it to MAX_SHORT_CHARS, with an ellipsis."""
+    escaped = escape_text(text)
+    return escaped if len(escaped) <= MAX_SHORT_CHARS else f"{escaped[: MAX_SHORT_CHARS - 1]}…"
 
 
-def _escape(found: re.Match[str]) -> str:
-    return "\\x00" if found[0] == "\x00" else f"\\u{ord(found[0]):04x}"
+def _escape(match: re.Match[str]) -> str:
+    return "\\x00" if match[0] == "\x00" else f"\\u{ord(match[0]):04x}"
 
 
 class LongText(TypeDecorator[str]):
-    """A text of any length, for reading."""
+    """A text of any length that is not searched."""
 
     impl = Text
     cache_ok = True
@@ -162,7 +161,7 @@ class LongText(TypeDecorator[str]):
 
 
 class ShortText(LongText):
-    """A text that can be searched for."""
+    """A text of limited length that can be indexed."""
 
     cache_ok = True
 
@@ -174,7 +173,7 @@ class ShortText(LongText):
 SCHEMA_VERSION: Final = 4
 SEARCHED_HOST_COLUMNS: Final = ("name", "verdict", "rule", "mechanism", "severity", "confidence")
 TABLES: Final = MetaData()
-_SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts in a column of this name only
+_SERIAL: Final = BigInteger().with_variant(Integer, "sqlite")  # SQLite autoincrements only INTEGER columns
 
 schema: Final = Table(
     "thpdiag_serve", TABLES,
@@ -186,7 +185,7 @@ bundle: Final = Table(
     "bundle", TABLES,
     Column("sha256", ShortText, primary_key=True),
     Column("size", BigInteger, nullable=False),
-    Column("stored", Double, nullable=False),  # when its content came last
+    Column("stored", Double, nullable=False),  # time of the last upload of this content
     Column("removed", Double),
     Index("bundle_by_time", "stored"),
 )  # fmt: skip
@@ -202,10 +201,10 @@ part: Final = Table(
 
 case: Final = Table(
     "case", TABLES,
-    Column("number", _SERIAL, primary_key=True),  # the order in which they were made
+    Column("number", _SERIAL, primary_key=True),  # in order of creation
     Column("id", ShortText, nullable=False, unique=True),
     Column("sha256", ShortText, ForeignKey("bundle.sha256"), nullable=False),
-    Column("analysis", ShortText, nullable=False),  # digest of the next three: what changes a result but the bundle
+    Column("analysis", ShortText, nullable=False),  # digest of the next three, which determine the result of a bundle
     Column("tool_version", ShortText, nullable=False),
     Column("rules_digest", ShortText, nullable=False),
     Column("options", LongText, nullable=False),
@@ -214,7 +213,7 @@ case: Final = Table(
     Column("reason", LongText, nullable=False),
     Column("made", Double, nullable=False),
     Column("kept", Boolean, nullable=False),
-    Column("thread", BigInteger, nullable=False, server_default="0"),  # number of the first version of this case
+    Column("thread", BigInteger, nullable=False, server_default="0"),  # number of the first version of the case
     Column("superseded", Boolean, nullable=False, server_default=false()),
     UniqueConstraint("sha256", "analysis"),
     Index("case_by_time", "made"),
@@ -236,7 +235,7 @@ host: Final = Table(
         Column(name, Integer if name == "undecided" else ShortText if name in SEARCHED_HOST_COLUMNS else LongText)
         for name in HOST_FIELDS
     ),
-    Index("host_by_name", "name", "case"),  # with the case, so that a search need not read these long rows
+    Index("host_by_name", "name", "case"),  # includes the case, so that a search need not read these long rows
     Index("host_by_verdict", "verdict", "mechanism", "case"),
     Index("host_by_mechanism", "mechanism", "case"),
 )  # fmt: skip
@@ -261,23 +260,23 @@ job: Final = Table(
     Column("owner", ShortText, nullable=False),
     Column("state", ShortText, nullable=False),
     Column("attempts", Integer, nullable=False),
-    Column("claim", ShortText),  # of whoever works on it now; another one's word no longer counts
+    Column("claim", ShortText),  # secret of the worker that holds the job
     Column("queued", Double, nullable=False),
     Column("started", Double),
     Column("heartbeat", Double),
     Column("ended", Double),
     Column("stage", ShortText, nullable=False),
-    Column("status", ShortText, nullable=False),  # how a job ended that has failed, as `sandbox.outcome` names it
+    Column("status", ShortText, nullable=False),  # how a failed job ended, in the terms of `sandbox.outcome`
     Column("reason", LongText, nullable=False),
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE")),
-    Column("thread", BigInteger),  # of the case that this makes a new version of
+    Column("thread", BigInteger),  # of the case of which the job makes a new version
     Index("job_by_state", "state", "number"),
     Index("job_by_owner", "owner", "started"),
     Index("job_by_bundle", "sha256"),
     Index("job_by_case", "case"),
 )  # fmt: skip
 
-RECEIVING: Final = "receiving"  # the states of an upload, see `storage.uploads`
+RECEIVING: Final = "receiving"  # states of an upload, see `storage.uploads`
 HELD: Final = "held"
 ARRIVED: Final = "arrived"
 FINISHED: Final = "finished"
@@ -287,15 +286,15 @@ upload: Final = Table(
     Column("id", ShortText, primary_key=True),
     Column("name", ShortText, nullable=False),
     Column("owner", ShortText, nullable=False),
-    Column("size", BigInteger),  # as it was announced, if it was
-    Column("reserved", BigInteger, nullable=False),  # bytes of the disk that are spoken for
+    Column("size", BigInteger),  # as announced; NULL if it was not
+    Column("reserved", BigInteger, nullable=False),  # bytes on the disk
     Column("state", ShortText, nullable=False),
     Column("sha256", ShortText),
     Column("begun", Double, nullable=False),
     Column("expires", Double, nullable=False),
     Column("ended", Double),
     Column("job", _SERIAL, ForeignKey("job.number", ondelete="SET NULL")),
-    Column("held", Boolean, nullable=False, server_default=false()),  # waits for others that it is judged with
+    Column("held", Boolean, nullable=False, server_default=false()),  # waits for others of the same case
     Index("upload_by_state", "state", "expires"),
     Index("upload_by_owner", "owner", "job"),
     Index("upload_by_bundle", "sha256"),
@@ -320,7 +319,7 @@ note: Final = Table(
     Column("thread", BigInteger, nullable=False),  # of a case
     Column("at", Double, nullable=False),
     Column("author", ShortText, nullable=False),
-    Column("owner", ShortText, nullable=False),  # who may delete it beside admins
+    Column("owner", ShortText, nullable=False),  # may delete it, like admins
     Column("text", LongText, nullable=False),
     Index("note_by_thread", "thread", "number"),
 )  # fmt: skip
@@ -330,7 +329,7 @@ word: Final = Table(
     Column("text", ShortText, primary_key=True),
     Column("thread", BigInteger, primary_key=True, autoincrement=False),  # of a case
     Column("source", ShortText, primary_key=True),
-    Index("word_by_case", "thread", "text"),  # whether a case has a word is asked for many
+    Index("word_by_case", "thread", "text"),  # for searches combined with other filters
     sqlite_with_rowid=False,
 )  # fmt: skip
 
@@ -338,7 +337,7 @@ delivery: Final = Table(
     "delivery", TABLES,
     Column("number", _SERIAL, primary_key=True),
     Column("id", ShortText, nullable=False),
-    Column("receiver", ShortText, nullable=False),  # digest of its address, which may carry a secret
+    Column("receiver", ShortText, nullable=False),  # digest of its address, which may contain a secret
     Column("case", _SERIAL, ForeignKey("case.number", ondelete="CASCADE"), nullable=False),
     Column("attempts", Integer, nullable=False),
     Column("due", Double, nullable=False),
@@ -360,7 +359,7 @@ link: Final = Table(
 
 token: Final = Table(
     "token", TABLES,
-    Column("prefix", ShortText, primary_key=True),  # the part of a token that may be shown, to find it by
+    Column("prefix", ShortText, primary_key=True),  # the public part of a token, by which it is found
     Column("sha256", ShortText, nullable=False),
     Column("label", ShortText, nullable=False),
     Column("scopes", ShortText, nullable=False),
@@ -396,13 +395,13 @@ audit: Final = Table(
 
 _FULL_STATES: Final = {"53100", "53200"}  # SQLSTATE: disk full, out of memory
 _BUSY_STATES: Final = {"55P03", "40P01", "40001"}  # SQLSTATE: lock not available, deadlock, serialization failure
-_SCHEMA_STATES: Final = {"42501", "42P01", "42703", "3F000"}  # the role may not; no table, column, schema (any more)
+_SCHEMA_STATES: Final = {"42501", "42P01", "42703", "3F000"}  # no permission; no such table, column, schema
 _PROGRAMMING_ERRORS: Final = (IntegrityError, ProgrammingError, DataError, NotSupportedError)
 
 
 @contextmanager
 def translate_errors(url: URL) -> Iterator[None]:
-    """Turn an error of the database into one sentence; a mistake of our own statements stays what it is."""
+    """Turn an error of the database into a StorageError with one sentence; errors of our statements pass through."""
     try:
         yield
     except DBAPIError as error:
@@ -415,7 +414,7 @@ def translate_errors(url: URL) -> Iterator[None]:
 
 def _store_error(url: URL, error: DBAPIError) -> StorageError:
     place = _database_name(url)
-    said = str(getattr(error, "orig", error)).strip().partition("\n")[0] or type(error).__name__  # no statement
+    reason = str(getattr(error, "orig", error)).strip().partition("\n")[0] or type(error).__name__  # no statement
     if isinstance(error.orig, sqlite3.Error):
         if is_disk_full(error.orig):
             if refused := _write_refusal(Path(place).parent):
@@ -423,16 +422,16 @@ def _store_error(url: URL, error: DBAPIError) -> StorageError:
             return StoreFullError(f"{place}: {describe_full_disk(error.orig)}; what was stored before is whole")
         busy = error.orig.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
     elif _sql_state(error) in _FULL_STATES:
-        return StoreFullError(f"{place}: no room on the server ({said}); what was stored before is whole")
+        return StoreFullError(f"{place}: no room on the server ({reason}); what was stored before is whole")
     else:
         busy = _sql_state(error) in _BUSY_STATES
     if busy:
         return StoreBusyError(f"{place}: another process has kept the database to itself for too long")
-    return StoreError(f"{place}: the database cannot be used ({said})")
+    return StoreError(f"{place}: the database cannot be used ({reason})")
 
 
 def _write_refusal(folder: Path) -> OSError | None:
-    """Why no file can be made there, other than for want of room: SQLite tells both as an error of the disk."""
+    """Return why a folder is not writable, other than a full disk: SQLite reports both as a disk error."""
     try:
         with TemporaryFile(dir=folder):
             return None
@@ -441,7 +440,7 @@ def _write_refusal(folder: Path) -> OSError | None:
 
 
 def _sql_state(error: DBAPIError) -> str:
-    """The code of PostgreSQL, empty for SQLite."""
+    """Return the SQLSTATE of PostgreSQL, empty for SQLite."""
     return getattr(error.orig, "sqlstate", None) or ""
 
 
@@ -454,15 +453,15 @@ LOST_ADVICE: Final = (
     "which all bundles are analyzed again; nothing was changed"
 )
 NO_DRIVER: Final = "PostgreSQL needs psycopg, which is not installed: pip install 'thpdiag[postgres]'"
-LOCK_SECONDS: Final = 30  # seconds
+LOCK_SECONDS: Final = 30
 MAX_CONNECTIONS: Final = 60  # a few more than the threads of a server
-WAL_BYTES: Final = 4 << 20  # bytes of the log that stay on disk once a checkpoint has emptied it
-_CREATION_LOCK: Final = 0x54687053  # the lock of PostgreSQL under which tables are made: "ThpS"
+WAL_BYTES: Final = 4 << 20  # size of the log file after a checkpoint
+_CREATION_LOCK: Final = 0x54687053  # advisory lock of PostgreSQL for creating tables: "ThpS"
 _WRITE_OPTION: Final = "thpdiag_writes"
 
 
 def parse_database_url(database: str) -> URL:
-    """The address of a database as it was given; the message repeats nothing of it, since it may carry a password."""
+    """Parse the URL of a database. Error messages do not contain it, since it may include a password."""
     try:
         url = make_url(database)
     except (ArgumentError, ValueError) as error:
@@ -473,7 +472,7 @@ def parse_database_url(database: str) -> URL:
 
 
 def engine_of_url(url: URL) -> Engine:
-    """An engine that nothing was asked of yet."""
+    """Return an engine that has not connected yet."""
     try:
         if url.get_backend_name() == "sqlite":
             return _sqlite(url)
@@ -483,15 +482,15 @@ def engine_of_url(url: URL) -> Engine:
 
 
 def open_database(url: URL, folder: str, *, create: bool = True) -> Engine:
-    """The database with its tables, made if there are none; `folder` is the identity of the folder of bundles.
+    """Open a database and create or migrate its tables; `folder` is the identity of the data folder.
 
-    Without `create` one that is empty is refused: there was another.
+    Without `create` an empty database is refused, since the previous one is missing.
     """
     engine = engine_of_url(url)
     with ExitStack() as undo:
         undo.callback(engine.dispose)
         with write_transaction(engine) as connection:
-            advisory_lock(connection, _CREATION_LOCK)  # two that begin at once: the second finds it made
+            advisory_lock(connection, _CREATION_LOCK)  # of two concurrent starts the second finds the tables
             _prepare(connection, url, folder, create=create)
         if connection.dialect.name == "sqlite":
             _enable_wal(engine)
@@ -500,7 +499,7 @@ def open_database(url: URL, folder: str, *, create: bool = True) -> Engine:
 
 
 def schema_problem(engine: Engine, folder: str) -> str:
-    """Why this is no longer the database of this folder and version, or takes no changes; empty if all is well."""
+    """Return why the database no longer belongs to this folder and version; empty if it does."""
     with write_transaction(engine) as connection:
         row = connection.execute(select(schema.c.version, schema.c.folder).with_for_update()).first()
         for table in TABLES.sorted_tables:
@@ -510,16 +509,16 @@ def schema_problem(engine: Engine, folder: str) -> str:
     return "" if row.folder == folder else "the database belongs to another data folder"
 
 
-def damage_of(engine: Engine, check: str = "quick_check") -> str:
-    """What SQLite finds wrong with its file, in a line; PostgreSQL looks after itself. Reads the whole file."""
+def find_damage(engine: Engine, check: str = "quick_check") -> str:
+    """Return the first damage that SQLite finds in its file, in a line. Reads the whole file; skips PostgreSQL."""
     if engine.dialect.name != "sqlite":
         return ""
     try:
         with closing(engine.raw_connection()) as connection:
-            found = connection.cursor().execute(f"PRAGMA {check}(1)").fetchone()
+            row = connection.cursor().execute(f"PRAGMA {check}(1)").fetchone()
     except (sqlite3.Error, DBAPIError) as error:
         return str(getattr(error, "orig", error))
-    return "" if found is None or found[0] == "ok" else " ".join(str(found[0]).split())
+    return "" if row is None or row[0] == "ok" else " ".join(str(row[0]).split())
 
 
 @contextmanager
@@ -537,49 +536,49 @@ def read_transaction(engine: Engine) -> Iterator[Connection]:
 
 
 def fetch_rows(engine: Engine, statement: Select[Any]) -> Sequence[Any]:
-    """All rows, read at one moment."""
+    """Return all rows of a query in one transaction."""
     with read_transaction(engine) as connection:
         return connection.execute(statement).all()
 
 
 def fetch_row(engine: Engine, statement: Select[Any]) -> Any:
-    """The first row, None if there is none."""
+    """Return the first row, None if there is none."""
     with read_transaction(engine) as connection:
         return connection.execute(statement).first()
 
 
 def fetch_value(engine: Engine, statement: Select[Any]) -> Any:
-    """The first column of the first row."""
+    """Return the first column of the first row."""
     with read_transaction(engine) as connection:
         return connection.scalar(statement)
 
 
 def fetch_column(engine: Engine, statement: Select[tuple[str]]) -> list[str]:
-    """The first column."""
+    """Return the first column of all rows."""
     return [row[0] for row in fetch_rows(engine, statement)]
 
 
 def lock_bundle(connection: Connection, sha256: str) -> bool:
-    """Keep others from the row of a bundle until the end of the transaction; False if there is none."""
+    """Lock the row of a bundle until the end of the transaction; return whether there is one."""
     row = connection.execute(select(bundle.c.sha256).where(bundle.c.sha256 == sha256).with_for_update())
     return row.first() is not None
 
 
 def truncate_wal(engine: Engine) -> None:
-    """Have what was deleted overwritten in SQLite's log too, as far as no reader needs it still."""
+    """Truncate the WAL of SQLite, so that deleted content is overwritten there too, unless a reader needs it."""
     if engine.dialect.name == "sqlite":
         with translate_errors(engine.url), closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def advisory_lock(connection: Connection, key: int) -> None:
-    """Have others that ask for the same key wait until the end of this transaction, as SQLite does by itself."""
+    """Take a lock of PostgreSQL until the end of the transaction; SQLite serializes writers by itself."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": key})
 
 
 def upsert(connection: Connection, table: Table) -> Any:
-    """An INSERT that knows ON CONFLICT, which both databases have and no standard."""
+    """Return an INSERT that supports ON CONFLICT, which is not standard SQL but in both dialects."""
     return sqlite.insert(table) if connection.dialect.name == "sqlite" else postgresql.insert(table)
 
 
@@ -595,32 +594,31 @@ def _prepare(connection: Connection, url: URL, folder: str, *, create: bool) -> 
     place = _database_name(url)
     if schema.name not in names:
         raise StoreError(f"{place} is a database, but none of thpdiag serve; it was not touched")
-    found = connection.execute(select(text("version, folder")).select_from(text(schema.name))).first()
-    version, owner = found or (0, "")
+    row = connection.execute(select(text("version, folder")).select_from(text(schema.name))).first()
+    version, owner = row or (0, "")
     if version > SCHEMA_VERSION:
-        told = f"was written by a later version of thpdiag (form {version}; this one knows {SCHEMA_VERSION})"
+        problem = f"was written by a later version of thpdiag (form {version}; this one knows {SCHEMA_VERSION})"
     elif version < 1:
-        told = "is a database of thpdiag serve without a version"
+        problem = "is a database of thpdiag serve without a version"
     elif owner != folder:
-        told = "belongs to another data folder"
+        problem = "belongs to another data folder"
     else:
         if version < SCHEMA_VERSION:
             _migrate(connection)
             connection.execute(update(schema).values(version=SCHEMA_VERSION))
         return
-    raise StoreError(f"{place} {told}; it was not touched")
+    raise StoreError(f"{place} {problem}; it was not touched")
 
 
-ADDED_COLUMNS: Final = {3: (case.c.thread, case.c.superseded, job.c.thread, upload.c.held)}
+ADDED_COLUMNS: Final = (case.c.thread, case.c.superseded, job.c.thread, upload.c.held)  # in version 3
 
 
 def _migrate(connection: Connection) -> None:
-    """Make what this version has and the one before had not: columns, tables, indexes; rows get what they lack."""
-    for added in ADDED_COLUMNS.values():
-        for column in added:
-            if column.name not in {one["name"] for one in inspect(connection).get_columns(column.table.name)}:
-                told = CreateColumn(column).compile(dialect=connection.dialect)
-                connection.exec_driver_sql(f'ALTER TABLE "{column.table.name}" ADD COLUMN {told}')
+    """Add missing columns, tables and indexes of earlier versions, and fill new columns."""
+    for column in ADDED_COLUMNS:
+        if column.name not in {known["name"] for known in inspect(connection).get_columns(column.table.name)}:
+            definition = CreateColumn(column).compile(dialect=connection.dialect)
+            connection.exec_driver_sql(f'ALTER TABLE "{column.table.name}" ADD COLUMN {definition}')
     TABLES.create_all(connection)
     connection.exec_driver_sql("DROP INDEX IF EXISTS word_by_thread")
     for table in TABLES.sorted_tables:
@@ -653,9 +651,9 @@ def _postgresql(url: URL) -> Engine:
 
 
 def _enable_wal(engine: Engine) -> None:
-    """Have the file in WAL mode, which it stays in; only once it is known to be ours.
+    """Switch the file to WAL mode permanently, after it is known to be a database of thpdiag.
 
-    SQLite does not wait for the lock that the change takes: where two begin at once, one has to ask again.
+    SQLite does not wait for the lock of this change, so it is retried if another process starts at the same time.
     """
     deadline = time.monotonic() + LOCK_SECONDS
     with translate_errors(engine.url), closing(engine.raw_connection()) as connection:
@@ -671,7 +669,7 @@ def _enable_wal(engine: Engine) -> None:
 
 
 def _sqlite(url: URL) -> Engine:
-    address = f"file:{quote(str(url.database))}?mode=rw"  # a file that is gone is not made again
+    address = f"file:{quote(str(url.database))}?mode=rw"  # does not create a missing file
 
     def _connect() -> sqlite3.Connection:
         return sqlite3.connect(address, LOCK_SECONDS, uri=True, check_same_thread=False)
@@ -682,7 +680,7 @@ def _sqlite(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _settle(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # transactions are begun below, not by the driver's guess
+        connection.isolation_level = None  # `_begin` starts transactions, not the driver
         for pragma in (
             "synchronous = FULL", f"journal_size_limit = {WAL_BYTES}", "foreign_keys = ON", "secure_delete = ON",
             "trusted_schema = OFF",

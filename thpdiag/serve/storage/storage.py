@@ -1,21 +1,21 @@
-"""All that the upload page keeps, in one folder:
+"""The data folder of the upload page:
 
     serve.sqlite   the database, unless it is a PostgreSQL server
     bundles/       contents by their sha256
-    uploads/       what is being sent, by random ids
-    folder         the identity of this folder, which its database knows
-    ballast        room that is kept back for a full disk
-    lock           held by the server that runs
+    uploads/       unfinished uploads by random ids
+    folder         the identity of this folder, which the database stores too
+    ballast        space reserved for deletions on a full disk
+    lock           held by the running server
 
     storage = Storage.open(folder)
     key = storage.uploads.begin("web1.tar.xz", size, "ci")
     storage.uploads.append(key, 0, block)
-    accepted = storage.accept(key, analysis)      # a bundle once, a job, or at once the case that is there
-    accepted = storage.accept_together([key, other], analysis)    # the same of several files, or of a case and more
+    accepted = storage.accept(key, analysis)      # a bundle with a job, or with the existing case of the same analysis
+    accepted = storage.accept_together([key, other], analysis)    # several files, or further files of a case
     claim = storage.jobs.claim()
     storage.cases.complete(claim, packed(result), analysis)
 
-Functions wait for disk and database: an event loop calls them in threads. Every one may be called in several threads.
+Functions block: an event loop calls them in threads. All are thread-safe.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from thpdiag.serve.storage.bundles import (
     manifest,
     manifest_digest,
     mark_lost,
-    parts_of,
+    read_parts,
     set_name,
     sync_folder,
 )
@@ -60,14 +60,14 @@ from thpdiag.serve.storage.database import (
     Clock,
     bundle,
     case,
-    damage_of,
+    fetch_row,
+    find_damage,
     is_id,
     job,
     lock_bundle,
     new_id,
     open_database,
     parse_database_url,
-    read_transaction,
     upload,
     write_transaction,
 )
@@ -88,9 +88,9 @@ NO_LIMITS: Final = StorageLimits()
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """An upload that is a bundle now: its job, and its case if the same was analysed before.
+    """A bundle made of uploads with its job, and its case if the same analysis was made before.
 
-    `known` says whether the same content had come before.
+    `known`: whether the same content was uploaded before.
     """
 
     sha256: str
@@ -102,7 +102,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Storage:
-    """`places` are files whose loss is noticed, with their inodes; `damage` is what was found to be wrong since."""
+    """`places` are files that must not disappear, with their inodes; `damage` collects damage of the database."""
 
     folder: Path
     identity: str
@@ -136,27 +136,26 @@ class Storage:
         free: Callable[[Path], int] = free_bytes,
         *,
         steady: Clock | None = None,
-        anew: bool = False,
+        recreate: bool = False,
         receivers: Sequence[str] = (),
     ) -> Self:
-        """Make what is not there. `patience` is how long an upload waits for its next byte, in seconds.
+        """Open the store and create missing parts.
 
-        `steady` is a clock that nobody sets, by which silence is measured; the other one if none is given.
-
-        StoreError if bundles are there and their database is not, unless it shall be made `anew`.
+        `patience` is how many seconds an upload waits for its next byte, `steady` a monotonic clock for timeouts
+        (default: `clock`). StoreError if there are bundles without their database, unless `recreate` is set.
         """
         spool = folder / "uploads"
         with write_errors(folder, StoreError):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             spool.mkdir(mode=0o700, exist_ok=True)
             content, identity = Content(folder / "bundles"), _folder_identity(folder)
-            create = anew or not any((folder / "bundles").iterdir())
+            create = recreate or not any((folder / "bundles").iterdir())
             if database is None and not create and not (folder / DATABASE_FILE).exists():
                 raise StoreError(f"{folder}: {DATABASE_FILE} is gone, although bundles are there; {LOST_ADVICE}")
-            if database is None:  # nobody else on this machine may read it, though the folder may be open to others
+            if database is None:  # private even if the folder is open to other users
                 os.close(os.open(folder / DATABASE_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-            own = URL.create("sqlite", database=str((folder / DATABASE_FILE).absolute()))
-            url = own if database is None else parse_database_url(database)
+            sqlite_url = URL.create("sqlite", database=str((folder / DATABASE_FILE).absolute()))
+            url = sqlite_url if database is None else parse_database_url(database)
             ballast.load_ballast(folder)
         engine, damage = open_database(url, identity, create=create), list[str]()
         places = [folder / IDENTITY_FILE, *([folder / DATABASE_FILE] if database is None else [])]
@@ -168,100 +167,91 @@ class Storage:
         jobs, removal = Jobs(engine, clock, steady, per_owner=bounds.owner_jobs), Removal(engine, content, folder)
         retention = Retention(engine, content, uploads, removal, audit, links, clock)
         return cls(
-            *(folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs),
-            *(
-                Cases(engine, clock, receivers),
-                removal,
-                retention,
-                TokenTable(engine),
-                LoginTable(engine),
-                audit,
-                links,
-            ),
-            *(Work(engine, clock), Deliveries(engine, clock), room, clock),
-        )
+            folder, identity, inodes, damage, engine, content, uploads, Bundles(engine), jobs,
+            Cases(engine, clock, receivers), removal, retention, TokenTable(engine), LoginTable(engine), audit, links,
+            Work(engine, clock), Deliveries(engine, clock), room, clock,
+        )  # fmt: skip
 
     def close(self) -> None:
         self.engine.dispose()
 
     def problem(self) -> str:
-        """Why what is kept cannot be believed now, in words without a path; empty if nothing is known. Costs little."""
+        """Return why the store cannot be trusted, without paths; empty if no problem is known. Cheap."""
         if self.damage:
             return self.damage[-1]
         for place, inode in self.places.items():
-            what = "the data folder" if place.name == IDENTITY_FILE else "the file of the database"
+            subject = "the data folder" if place.name == IDENTITY_FILE else "the file of the database"
             try:
                 if place.stat().st_ino != inode:
-                    return f"{what} was replaced while the server ran; restart it"
+                    return f"{subject} was replaced while the server ran; restart it"
             except OSError:
-                return f"{what} is gone"
+                return f"{subject} is gone"
         return ""
 
     def verify(self) -> str:
-        """Have the whole database looked through; what is wrong with it."""
-        found = damage_of(self.engine)
-        if found and DAMAGED not in self.damage:
+        """Check the complete database and return its damage; empty without any."""
+        damage = find_damage(self.engine)
+        if damage and DAMAGED not in self.damage:
             self.damage.append(DAMAGED)
-        return found
+        return damage
 
     @contextmanager
-    def own_folder(self, analysis: Analysis) -> Iterator[None]:
-        """Be the server of this folder, which there is one of, and take up what the last one left.
+    def claim_folder(self, analysis: Analysis) -> Iterator[None]:
+        """Lock the folder as its only server, and resume the work of the previous one.
 
-        Commands beside it (tokens, prune) need no such thing.
+        Commands (tokens, prune) can run concurrently and do not need this.
         """
         with lock_folder(self.folder):
-            self.take_up(analysis)
+            self.resume(analysis)
             yield
 
-    def take_up(self, analysis: Analysis) -> None:
-        """What had arrived becomes a bundle, what was running waits again, and what has no file any more says so."""
+    def resume(self, analysis: Analysis) -> None:
+        """Accept uploads that have arrived, requeue running jobs, and mark bundles without a file."""
         for key in self.uploads.list_arrived():
-            with suppress(GoneError):  # its file is not there either
+            with suppress(GoneError):  # its file is missing
                 self.accept(key, analysis)
         with write_transaction(self.engine) as connection:
             mark_lost(connection, self.content, self.clock())
-        self.jobs.take_up()
+        self.jobs.requeue_lost()
         index_missing(self.engine)
 
     def accept(self, key: str, analysis: Analysis) -> Accepted:
-        """Make a bundle of an upload that has come whole, and queue its analysis; a second time it changes nothing."""
-        return self.acceptance_of(key) or self.accept_together([key], analysis)
+        """Make a bundle of a complete upload and queue its analysis; repeated calls return the same result."""
+        return self.find_accepted(key) or self.accept_together([key], analysis)
 
     def accept_together(self, keys: Sequence[str], analysis: Analysis, case_id: str = "") -> Accepted:
-        """Have uploads that have come whole judged as one case, with the files of a case that becomes a new version.
+        """Make one bundle of complete uploads, added to the files of a case if one is given, and queue its analysis.
 
-        What is known by its content is not stored again; its analysis is not made again, if it was made in the same way
-        or waits to be.
-        GoneError if one of them is not there any more, or the case; FilesGoneError if a file of it is not.
+        Known contents are not stored again, and an analysis that was made, or is queued, is not repeated. GoneError if
+        an upload or the case does not exist; FilesGoneError if a file of the case is missing.
         """
-        sent = {key: self._content_of(key) for key in dict.fromkeys(keys)}
+        sent = {key: self._upload_digest(key) for key in dict.fromkeys(keys)}
         with write_transaction(self.engine) as connection:
             rows = connection.execute(select(upload.c.id, upload.c.name, upload.c.owner).where(upload.c.id.in_(sent)))
-            found = {row.id: row for row in rows}
-            if not found or len(found) < len(sent):
+            uploads = {row.id: row for row in rows}
+            if not uploads or len(uploads) < len(sent):
                 raise GoneError("no such upload")
-            thread, before = self._files_of_case(connection, case_id)
-            parts = distinct_parts([*before, *(Part(sent[key], found[key].name) for key in sent)])
+            thread, case_files = self._case_files(connection, case_id)
+            parts = distinct_parts([*case_files, *(Part(sent[key], uploads[key].name) for key in sent)])
             if len(parts) > MAX_FILES:
                 raise StoreFullError(f"a case has at most {MAX_FILES} files; pack them")
-            now, owner = self.clock(), found[keys[0]].owner
+            now, owner = self.clock(), uploads[keys[0]].owner
             whole = parts[0].sha256 if len(parts) == 1 else manifest_digest(parts)
-            name = set_name(parts)
             known = connection.scalar(select(bundle.c.sha256).where(bundle.c.sha256 == whole)) is not None
-            self._hold_contents(connection, whole, parts, sent.values(), now)
-            task = _queue(connection, JobRequest(whole, name, owner, analysis.options, thread), analysis, now)
-            self._finish(connection, sent, task, now)
+            self._add_bundles(connection, whole, parts, sent.values(), now)
+            request = JobRequest(whole, set_name(parts), owner, analysis.options, thread)
+            job_number = _queue(connection, request, analysis, now)
+            self._finish(connection, sent, job_number, now)
             row = connection.execute(
                 select(job.c.sha256, job.c.id.label("job"), case.c.id.label("case"))
                 .select_from(job.outerjoin(case, job.c.case == case.c.number))
-                .where(job.c.number == task)
+                .where(job.c.number == job_number)
             ).one()
-            sizes = select(func.sum(bundle.c.size)).where(bundle.c.sha256.in_([one.sha256 for one in parts]))
-            return Accepted(row.sha256, int(connection.scalar(sizes) or 0), row.job, row.case, known)
+            size = select(func.sum(bundle.c.size)).where(bundle.c.sha256.in_([part.sha256 for part in parts]))
+            return Accepted(row.sha256, int(connection.scalar(size) or 0), row.job, row.case, known)
 
     def analyse_again(self, key: str, analysis: Analysis, owner: str) -> str | None:
-        """The job that makes a new version of a case by this analysis; None if it was made by that.
+        """Queue an analysis for a new version of a case and return the job; None if the case was made by the same one.
 
         GoneError without such a case, FilesGoneError if its files are no longer stored.
         """
@@ -272,44 +262,44 @@ class Storage:
                 raise GoneError("no such case")
             if row.analysis == analysis_key(analysis):
                 return None
-            whole = (row.sha256, *(one.sha256 for one in parts_of(connection, row.sha256)))
-            if not all(map(self.content.has, whole)):
+            files = (row.sha256, *(part.sha256 for part in read_parts(connection, row.sha256)))
+            if not all(map(self.content.has, files)):
                 raise FilesGoneError("files of the case are no longer stored")
-            wanted = JobRequest(row.sha256, row.name, owner, analysis.options, row.thread)
-            task = _queue(connection, wanted, analysis, self.clock())
-            return str(connection.scalar(select(job.c.id).where(job.c.number == task)))
+            request = JobRequest(row.sha256, row.name, owner, analysis.options, row.thread)
+            number = _queue(connection, request, analysis, self.clock())
+            return str(connection.scalar(select(job.c.id).where(job.c.number == number)))
 
-    def _content_of(self, key: str) -> str:
-        """The digest of an upload that has come whole, on its way or as a bundle."""
-        known = self.uploads.find(key)
-        if known is None:
+    def _upload_digest(self, key: str) -> str:
+        """Return the digest of a complete upload, which is marked as arrived or is a bundle already."""
+        sent = self.uploads.find(key)
+        if sent is None:
             raise GoneError("no such upload")
-        if known.state != FINISHED:
+        if sent.state != FINISHED:
             return self.uploads.arrive(key)[0]
-        if known.sha256 is None or not self.content.has(known.sha256):
+        if sent.sha256 is None or not self.content.has(sent.sha256):
             raise GoneError("the file of the upload is gone")
-        return known.sha256
+        return sent.sha256
 
-    def _files_of_case(self, connection: Connection, key: str) -> tuple[int | None, Sequence[Part]]:
-        """The thread of a case and its files, which are all there; nothing if no case is named."""
+    def _case_files(self, connection: Connection, key: str) -> tuple[int | None, Sequence[Part]]:
+        """Return the thread of a case and its files; FilesGoneError if one is missing. Nothing for an empty key."""
         if not key:
             return None, ()
         row = connection.execute(select(case.c.thread, case.c.sha256, case.c.name).where(case.c.id == key)).first()
         if row is None:
             raise GoneError("no such case")
-        parts = parts_of(connection, row.sha256) or (Part(row.sha256, row.name),)
-        if not all(self.content.has(one.sha256) for one in parts):
+        parts = read_parts(connection, row.sha256) or (Part(row.sha256, row.name),)
+        if not all(self.content.has(part.sha256) for part in parts):
             raise FilesGoneError("files of the case are no longer stored")
         return row.thread, parts
 
-    def _hold_contents(
-        self, connection: Connection, whole: str, parts: Sequence[Part], came: Iterable[str], now: float
+    def _add_bundles(
+        self, connection: Connection, whole: str, parts: Sequence[Part], sent: Iterable[str], now: float
     ) -> None:
-        """Hold the rows of a set and of its files, which are made where there are none: the set first, as who deletes.
+        """Add and lock the rows of a set and of its files, in the order that a removal uses, and store the manifest.
 
-        The files of uploads come in later; the list of files is put here.
+        The files of uploads are moved in by `_finish`.
         """
-        new = set(came)
+        new = set(sent)
         if len(parts) > 1:
             text = manifest(parts)
             add_bundle(connection, whole, len(text), now)
@@ -320,56 +310,50 @@ class Storage:
                     out.flush()
                     os.fsync(out.fileno())
                 self.content.put(file, whole)
-        for one in sorted(parts):
-            at = self.content.path(one.sha256)
-            if not at.exists() and one.sha256 not in new:
+        for part in sorted(parts):
+            file = self.content.path(part.sha256)
+            if file.exists():
+                size = file.stat().st_size
+            elif part.sha256 in new:
+                known_size = select(upload.c.size).where(upload.c.sha256 == part.sha256).limit(1)
+                size = int(connection.scalar(known_size) or 0)
+            else:
                 raise FilesGoneError("files of the case are no longer stored")
-            add_bundle(connection, one.sha256, self._size_of(connection, one.sha256), now)
+            add_bundle(connection, part.sha256, size, now)
         if len(parts) > 1:
             add_parts(connection, whole, parts)
 
-    def _size_of(self, connection: Connection, sha256: str) -> int:
-        place = self.content.path(sha256)
-        if place.exists():
-            return place.stat().st_size
-        return int(connection.scalar(select(upload.c.size).where(upload.c.sha256 == sha256).limit(1)) or 0)
-
-    def _finish(self, connection: Connection, sent: Mapping[str, str], task: int, now: float) -> None:
-        """Uploads become bundles, whose rows are there; their files come in."""
-        ended = {"state": FINISHED, "reserved": 0, "ended": now, "job": task}
+    def _finish(self, connection: Connection, sent: Mapping[str, str], job_number: int, now: float) -> None:
+        """Mark uploads as finished and move their files in; the rows of their bundles exist."""
+        ended = {"state": FINISHED, "reserved": 0, "ended": now, "job": job_number}
         connection.execute(update(upload).where(upload.c.id.in_(sent)).values(ended))
         for key, sha256 in sent.items():
             file = self.uploads.file(key)
-            if file.exists():  # last of all; if a process ended between that and the rows, it is in already
+            if file.exists():  # after a crash between this and the commit, the file is moved in already
                 self.content.put(file, sha256)
             elif not self.content.has(sha256):
                 raise GoneError("the file of the upload is gone")
 
-    def acceptance_of(self, key: str) -> Accepted | None:
-        """What became of an upload; None as long as nothing has."""
+    def find_accepted(self, key: str) -> Accepted | None:
+        """Return the bundle and job of an upload; None if it was not accepted yet."""
         if not is_id(key):
             return None
-        with read_transaction(self.engine) as connection:
-            return _find_accepted(connection, key)
+        columns = (upload.c.sha256, upload.c.size, job.c.id.label("job"), case.c.id.label("case"))
+        joined = upload.join(job, upload.c.job == job.c.number).outerjoin(case, job.c.case == case.c.number)
+        row = fetch_row(self.engine, select(*columns).select_from(joined).where(upload.c.id == key))
+        return None if row is None else Accepted(*row)
 
 
-def _queue(connection: Connection, wanted: JobRequest, analysis: Analysis, now: float) -> int:
-    """The number of the job that does it: one that is done if the case is there, one that waits, or a new one."""
-    number = case_number(connection, wanted.sha256, analysis)
-    again = find_live_job(connection, wanted) if number is None else None
-    return add_job(connection, wanted, now, number) if again is None else again
-
-
-def _find_accepted(connection: Connection, key: str) -> Accepted | None:
-    columns = (upload.c.sha256, upload.c.size, job.c.id.label("job"), case.c.id.label("case"))
-    whole = upload.join(job, upload.c.job == job.c.number).outerjoin(case, job.c.case == case.c.number)
-    row = connection.execute(select(*columns).select_from(whole).where(upload.c.id == key)).first()
-    return None if row is None else Accepted(*row)
+def _queue(connection: Connection, request: JobRequest, analysis: Analysis, now: float) -> int:
+    """Return the number of a job for a request: a live one, or a new one, which is done if the case exists."""
+    number = case_number(connection, request.sha256, analysis)
+    live = find_live_job(connection, request) if number is None else None
+    return add_job(connection, request, now, number) if live is None else live
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep servers from a folder; StoreBusyError if one runs on it."""
+    """Lock a folder against servers; StoreBusyError if one is running on it."""
     try:
         lock = Lock(folder, Busy.REFUSE, lambda _: None)
     except StoreBusyError as error:
@@ -381,14 +365,14 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _note_damage(damage: list[str], context: ExceptionContext) -> None:
-    """Remember that the file of the database is damaged: nothing that it says later is believed."""
+    """Event handler: note an error that means a damaged database file, which is not trusted from then on."""
     code = getattr(context.original_exception, "sqlite_errorcode", 0) & 0xFF
     if code in DAMAGE_CODES and DAMAGED not in damage:
         damage.append(DAMAGED)
 
 
 def _folder_identity(folder: Path) -> str:
-    """The identity of a folder, which is made with it."""
+    """Return the identity of a folder; create it in a new one."""
     file = folder / IDENTITY_FILE
     if file.exists():
         return file.read_text("ascii").strip()
@@ -396,11 +380,10 @@ def _folder_identity(folder: Path) -> str:
     with part.open("x", encoding="ascii") as out:
         out.write(f"{new_id()}\n")
         out.flush()
-        os.fsync(out.fileno())  # or a power failure leaves an empty file, to which no database belongs
+        os.fsync(out.fileno())  # a power failure must not leave an empty file
     try:
-        os.link(part, file)  # of two that begin at once the first names it
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):  # of two concurrent starts the first one wins
+            os.link(part, file)
     finally:
         part.unlink()
     sync_folder(folder)

@@ -1,14 +1,14 @@
-"""What is being sent: a row in the database and a growing file in the folder `uploads`, named by a random id.
+"""Uploads: a row in the database and a growing file in the folder `uploads`, named by a random id.
 
-The length of the file is the offset: it is true after any crash. An upload goes through these states:
+The size of the file is the offset, which is valid after any crash. States of an upload:
 
-    receiving   bytes come; it expires if none came for long
-    held        all of it is there and waits for others that it is judged with; it expires if they do not come
-    arrived     all of it is on the disk and its sha256 is known; after a crash the next start takes it up from here
-    finished    it is a bundle, and a job of the queue is named
+    receiving   bytes arrive; it expires after a time without any
+    held        complete, waits for others of the same case; it expires if they do not arrive
+    arrived     complete on the disk with known sha256; after a crash the next start continues from here
+    finished    it is a bundle and has a job
 
-When one expires is stored as a time of day, for the next start. Within a process a clock that nobody sets decides, so
-that a time of day that jumps ends no upload.
+The expiry is stored as wall-clock time, for the next start. Within a process a monotonic clock decides, so that a jump
+of the wall clock ends no upload.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ from thpdiag.serve.storage.database import (
 )
 from thpdiag.store.schema import DISK_FULL_ERRNOS
 
-RESERVED_STEP_BYTES: Final = 8 << 20  # that are reserved at a time beyond what has arrived
-MAX_DIGEST_STATES: Final = 1_000  # uploads whose hash is in memory; of more the oldest are read again
+RESERVED_STEP_BYTES: Final = 8 << 20  # reserved at a time
+MAX_DIGEST_STATES: Final = 1_000  # uploads whose hash state is in memory; files of older ones are read again
 BLOCK_BYTES: Final = 1 << 20
 
 
 class OffsetError(StoreError):
-    """Bytes for another place than the end of the file, or beyond the size that was announced."""
+    """The offset is not the end of the file, or the bytes exceed the announced size."""
 
 
 class FilesGoneError(StoreError):
-    """Files of a case are no longer stored, so that it cannot be judged again."""
+    """Files of a case are no longer stored, so that it cannot be analysed again."""
 
 
 class GoneError(StoreError):
-    """No upload of this id: never begun, expired, finished or given up."""
+    """There is no such upload: unknown, expired, finished or abandoned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """`size` is None if it was not announced; `offset` is how many bytes came and would outlive a crash."""
+    """`size` is None if it was not announced; `offset` is the number of bytes in the file."""
 
     id: str
     name: str
@@ -78,9 +78,9 @@ class Upload:
 
 
 class RunningDigests:
-    """Hashes of files that are still growing: kept in memory while they grow, made again from the file after a restart.
+    """Hashes of growing files: updated in memory, computed again from the file after a restart.
 
-    One writer per upload calls; different uploads may do so at once.
+    Thread-safe for different uploads; an upload has one writer at a time.
     """
 
     def __init__(self) -> None:
@@ -88,10 +88,10 @@ class RunningDigests:
         self._lock = Lock()
 
     def add(self, key: str, file: Path, offset: int, block: bytes) -> str:
-        """Take in what was written at `offset`, where the file ended; the digest of all of it."""
+        """Add a block written at `offset`, the previous end of the file; return the digest of the complete file."""
         with self._lock:
-            known, state = self._states.pop(key, (0, hashlib.sha256()))
-        if known != offset:
+            hashed, state = self._states.pop(key, (0, hashlib.sha256()))
+        if hashed != offset:
             state = _hash_file(file, offset)
         state.update(block)
         with self._lock:
@@ -115,6 +115,8 @@ def _hash_file(file: Path, size: int) -> hashlib._Hash:
 
 
 class Uploads:
+    """`patience` is the time in seconds after which an upload without new bytes expires."""
+
     def __init__(
         self, engine: Engine, spool: Path, room: Room, clock: Clock, steady: Clock, patience: float = DAY
     ) -> None:
@@ -123,12 +125,12 @@ class Uploads:
         self._digests = RunningDigests()
         self._lock, self._writing = Lock(), set[str]()
         self._reserved: dict[str, int] = {}
-        self._deadlines: dict[str, float] = {}  # by the steady clock, of those that this process has seen
+        self._deadlines: dict[str, float] = {}  # by the monotonic clock, of uploads that this process has seen
 
     def begin(self, name: str, size: int | None, owner: str, *, held: bool = False) -> str:
-        """Reserve the first room and make the file; StoreFullError if all of it has none. The name is for people.
+        """Reserve the first step, create the file and return the id; StoreFullError if the announced size has no room.
 
-        One that is `held` becomes a bundle with others, once somebody says which.
+        `name` is for display. A `held` upload waits until it is combined with others.
         """
         key, now = new_id(), self._clock()
         reserved = RESERVED_STEP_BYTES if size is None else min(size, RESERVED_STEP_BYTES)
@@ -145,7 +147,7 @@ class Uploads:
         return key
 
     def find(self, key: str) -> Upload | None:
-        """What is known of it; None if it is not there or has expired."""
+        """Return an upload; None if there is none or it has expired."""
         row = fetch_row(self._engine, select(upload).where(upload.c.id == key)) if is_id(key) else None
         if row is None or (row.state in (RECEIVING, HELD) and self._is_late(key, row.expires)):
             return None
@@ -157,16 +159,16 @@ class Uploads:
         return Upload(*cells, row.begun, row.expires, row.held)
 
     def append(self, key: str, offset: int, block: bytes) -> int:
-        """Write a block at the end; the new end. One writer at a time, another gets StoreBusyError."""
+        """Write a block at the end and return the new end. StoreBusyError for a concurrent writer."""
         with self._writer(key):
-            known = self.find(key)
-            if known is None or known.state != RECEIVING:
+            current = self.find(key)
+            if current is None or current.state != RECEIVING:
                 raise GoneError("no such upload")
-            if offset != known.offset:
-                raise OffsetError(f"the upload is at byte {known.offset}")
-            if known.size is not None and offset + len(block) > known.size:
-                raise OffsetError(f"more than the {known.size} bytes that were announced")
-            self._reserve(known, offset + len(block))
+            if offset != current.offset:
+                raise OffsetError(f"the upload is at byte {current.offset}")
+            if current.size is not None and offset + len(block) > current.size:
+                raise OffsetError(f"more than the {current.size} bytes that were announced")
+            self._reserve(current, offset + len(block))
             file = self.file(key)
             try:
                 with disk_full_as_store_error():
@@ -177,66 +179,60 @@ class Uploads:
             self._deadlines[key] = self._steady() + self._patience
         return offset + len(block)
 
-    def arrive(self, key: str) -> tuple[str, int]:
-        """Have all of it on the disk and write down its sha256, which is returned with the size."""
-        return self._arrive(key, ARRIVED)
-
-    def hold(self, key: str) -> tuple[str, int]:
-        """The same of one that waits for others."""
-        return self._arrive(key, HELD)
-
-    def _arrive(self, key: str, state: str) -> tuple[str, int]:
+    def arrive(self, key: str, *, held: bool = False) -> tuple[str, int]:
+        """Sync a complete upload to the disk, store its sha256 and return it with the size."""
         with self._writer(key):
-            known = self.find(key)
-            if known is None or known.state == FINISHED:
+            current = self.find(key)
+            if current is None or current.state == FINISHED:
                 raise GoneError("no such upload")
-            if known.sha256 is not None:
-                return known.sha256, known.offset
-            if known.size not in (None, known.offset):
-                raise OffsetError(f"the upload is at byte {known.offset} of {known.size}")
+            if current.sha256 is not None:
+                return current.sha256, current.offset
+            size = current.offset
+            if current.size not in (None, size):
+                raise OffsetError(f"the upload is at byte {size} of {current.size}")
             file = self.file(key)
-            sha256 = self._digests.add(key, file, known.offset, b"")
-            with disk_full_as_store_error(), file.open("rb") as whole:
-                os.fsync(whole.fileno())
+            sha256 = self._digests.add(key, file, size, b"")
+            with disk_full_as_store_error(), file.open("rb") as content:
+                os.fsync(content.fileno())
             with write_transaction(self._engine) as connection:
-                values = {"state": state, "sha256": sha256, "size": known.offset, "reserved": known.offset}
+                values = {"state": HELD if held else ARRIVED, "sha256": sha256, "size": size, "reserved": size}
                 connection.execute(update(upload).where(upload.c.id == key).values(values))
             self._forget(key)
-        return sha256, known.offset
+        return sha256, size
 
     def abandon(self, key: str) -> bool:
-        """Give up what is not finished and remove what came of it."""
+        """Delete an unfinished upload with its file; return whether there was one."""
         if not is_id(key):
             return False
         with self._writer(key):
             with write_transaction(self._engine) as connection:
                 unfinished = (upload.c.id == key) & (upload.c.state != FINISHED)
-                gone = connection.execute(delete(upload).where(unfinished)).rowcount > 0
-                if gone:
+                is_deleted = connection.execute(delete(upload).where(unfinished)).rowcount > 0
+                if is_deleted:
                     self.file(key).unlink(missing_ok=True)
             self._forget(key)
-        return gone
+        return is_deleted
 
     def list_unfinished(self) -> list[Upload]:
-        """Those that are under way or given up, of all owners, oldest first; expired ones are left out."""
+        """Return unfinished uploads of all owners, oldest first, without expired ones."""
         begun = select(upload.c.id).where(upload.c.state != FINISHED).order_by(upload.c.begun, upload.c.id)
         return list(filter(None, map(self.find, fetch_column(self._engine, begun))))
 
     def list_expired(self) -> list[str]:
-        wanted = select(upload.c.id, upload.c.expires).where(upload.c.state.in_((RECEIVING, HELD)))
-        waiting = dict(map(tuple, fetch_rows(self._engine, wanted.order_by(upload.c.id))))
+        rows = select(upload.c.id, upload.c.expires).where(upload.c.state.in_((RECEIVING, HELD)))
+        waiting = dict(map(tuple, fetch_rows(self._engine, rows.order_by(upload.c.id))))
         for key in set(self._deadlines) - waiting.keys():
             self._deadlines.pop(key, None)
         return [key for key, expires in waiting.items() if self._is_late(key, expires)]
 
     def list_arrived(self) -> list[str]:
-        """Those that a crash has kept from becoming bundles."""
+        """Return uploads that did not become bundles because of a crash."""
         return fetch_column(self._engine, select(upload.c.id).where(upload.c.state == ARRIVED).order_by(upload.c.id))
 
     def files(self) -> Iterator[tuple[Path, float]]:
-        """Every file that has the name of an upload, with the time of its last change."""
+        """Yield each file that is named like an upload, with its modification time."""
         for file in sorted(self._spool.iterdir()):
-            with suppress(FileNotFoundError):  # it became a bundle in this moment
+            with suppress(FileNotFoundError):  # it became a bundle meanwhile
                 if is_id(file.name):
                     yield file, file.stat().st_mtime
 
@@ -252,21 +248,21 @@ class Uploads:
             deadline = self._deadlines[key] = self._steady() + left
         return deadline is None or deadline <= self._steady()
 
-    def _reserve(self, known: Upload, needed: int) -> None:
-        """More room and more time for an upload, written down now and then."""
+    def _reserve(self, current: Upload, needed: int) -> None:
+        """Extend reservation and expiry of an upload; the database is written only when necessary."""
         now = self._clock()
-        if self._reserved.get(known.id, 0) >= needed and known.expires - now > self._patience * 0.9:
+        if self._reserved.get(current.id, 0) >= needed and current.expires - now > self._patience * 0.9:
             return
         with write_transaction(self._engine) as connection:
-            mine = upload.c.id == known.id
-            reserved = int(connection.scalar(select(upload.c.reserved).where(mine)) or 0)
+            row = upload.c.id == current.id
+            reserved = int(connection.scalar(select(upload.c.reserved).where(row)) or 0)
             if reserved < needed:
                 more = max(RESERVED_STEP_BYTES, needed - reserved)
-                more = more if known.size is None else min(more, known.size - reserved)
-                self._room.reserve(connection, known.owner, more)
+                more = more if current.size is None else min(more, current.size - reserved)
+                self._room.reserve(connection, current.owner, more)
                 reserved += more
-            connection.execute(update(upload).where(mine).values(reserved=reserved, expires=now + self._patience))
-        self._reserved[known.id] = reserved
+            connection.execute(update(upload).where(row).values(reserved=reserved, expires=now + self._patience))
+        self._reserved[current.id] = reserved
 
     def _forget(self, key: str) -> None:
         self._digests.drop(key)
@@ -287,7 +283,7 @@ class Uploads:
 
 @contextmanager
 def disk_full_as_store_error() -> Iterator[None]:
-    """An error of the operating system that means: no room."""
+    """Turn a full-disk error of the operating system into a StoreFullError."""
     try:
         yield
     except OSError as error:
@@ -297,7 +293,7 @@ def disk_full_as_store_error() -> Iterator[None]:
 
 
 def _write_block(file: Path, offset: int, block: bytes) -> None:
-    """Write all of a block, or nothing: what a full disk cut goes away again."""
+    """Write a complete block, or truncate the file to its previous size on an error."""
     handle = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
     rest = memoryview(block)
     try:

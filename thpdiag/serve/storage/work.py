@@ -1,15 +1,14 @@
-"""Work on cases (their state, who works on them, their ticket, notes, links) and the words by which cases are found.
+"""Work on cases (state, assignee, ticket, notes, share links), and the search index.
 
 All work belongs to the thread of a case, so that it stays with the case when files or rules make a new version of it.
 
-A link is a secret of 256 random bits in an address; what is kept is its sha256. `upload` takes files for the case,
-`read` shows its report, `redacted` the same without the customer's names. It ends at a time, with the case, or when
-somebody ends it.
+A link is an address with 256 secret random bits; its sha256 is stored. `upload` accepts files for the case, `read`
+shows its report, `redacted` the same without the customer's names. It ends at its expiry, with the case, or manually.
 
-The words of a case and of the work on it are an index, a row each, looked up by their beginnings: one that both
-databases keep in the same way, in the transaction of what it is about. Words are those of hosts, systems, verdicts and
-findings (rule, mechanism, title, evidence) of the version that counts, and of notes, ticket and owner. A name with dots
-or hyphens is a word, and so is what stands behind each of them.
+The search index has one row per word, looked up by prefix. It works the same on both databases and is updated in the
+transaction of the indexed data. Indexed are hosts, systems, verdicts and findings (rule, mechanism, title, evidence) of
+the latest version, and notes, ticket and assignee. A name with dots or hyphens is a word, and so is the rest of the
+name after each of them.
 """
 
 from __future__ import annotations
@@ -46,13 +45,13 @@ from thpdiag.serve.storage.database import (
 
 CASE: Final = "case"
 WORK: Final = "work"
-MAX_WORDS: Final = 600  # of a case
-MAX_ASKED_WORDS: Final = 8
+MAX_WORDS: Final = 600  # indexed per case
+MAX_QUERY_WORDS: Final = 8
 MAX_WORD_CHARS: Final = 60
-MAX_PARTS: Final = 12  # of a word
-MAX_PACKED_BYTES: Final = 2 << 20  # of a document that is read for its words; of a larger one the rows have to do
-CASES_AT_ONCE: Final = 200
-_LAST: Final = "\U0010ffff"
+MAX_PARTS: Final = 12  # indexed per word
+MAX_PACKED_BYTES: Final = 2 << 20  # of an indexed document; of a case with a larger one only the rows are indexed
+CASES_PER_QUERY: Final = 200
+_MAX_CHAR: Final = "\U0010ffff"
 _WORD: Final = re.compile(r"\w+(?:[._-]\w+)*")
 _PART: Final = re.compile(r"[^\W_]+")
 _HOST_COLUMNS: Final = ("name", "title", "os", "kernel", "platform", "apps", "rule", "mechanism", "sentence")
@@ -60,33 +59,33 @@ _FINDING_COLUMNS: Final = ("rule", "mechanism", "entity")
 
 
 def words_in(texts: Iterable[str | None]) -> set[str]:
-    """The words of some texts, in small letters; of very many only the first ones."""
-    found: set[str] = set()
+    """Return the lower-case words of texts, up to MAX_WORDS."""
+    words: set[str] = set()
     for text in texts:
-        for whole in _WORD.findall((text or "").lower()):
-            ends = (whole[part.start() :] for part in islice(_PART.finditer(whole), MAX_PARTS))
-            found |= {end[:MAX_WORD_CHARS] for end in (whole, *ends)}
-        if len(found) >= MAX_WORDS:
-            return set(sorted(found)[:MAX_WORDS])
-    return found
+        for name in _WORD.findall((text or "").lower()):
+            suffixes = (name[part.start() :] for part in islice(_PART.finditer(name), MAX_PARTS))
+            words |= {suffix[:MAX_WORD_CHARS] for suffix in (name, *suffixes)}
+        if len(words) >= MAX_WORDS:
+            return set(sorted(words)[:MAX_WORDS])
+    return words
 
 
 def search_conditions(query: str) -> Iterator[ColumnElement[bool]]:
-    """Of a case: that each of these words is the beginning of one of its own."""
-    for asked in _WORD.findall(query.lower())[:MAX_ASKED_WORDS]:
-        begin = asked[:MAX_WORD_CHARS]
-        yield case.c.thread.in_(select(word.c.thread).where(word.c.text >= begin, word.c.text < begin + _LAST))
+    """Yield conditions on a case: each word of the query is a prefix of one of its words."""
+    for name in _WORD.findall(query.lower())[:MAX_QUERY_WORDS]:
+        prefix = name[:MAX_WORD_CHARS]
+        yield case.c.thread.in_(select(word.c.thread).where(word.c.text >= prefix, word.c.text < prefix + _MAX_CHAR))
 
 
 def index_case(connection: Connection, thread: int) -> None:
-    """Write down the words of the version of a case that counts, in place of those of another."""
+    """Index the latest version of a case, replacing the words of the previous one."""
     row = connection.execute(
         select(case.c.number, case.c.id, case.c.name, case.c.sha256, func.length(document.c.packed).label("size"))
         .join(document, document.c.case == case.c.number)
         .where(case.c.thread == thread, case.c.superseded.is_(False))
     ).first()
     if row is None:
-        _write(connection, thread, CASE, ())
+        _write_words(connection, thread, CASE, ())
         return
     texts: list[str | None] = [row.id, row.name, row.sha256]
     for table, columns in ((host, _HOST_COLUMNS), (finding, _FINDING_COLUMNS)):
@@ -94,33 +93,34 @@ def index_case(connection: Connection, thread: int) -> None:
             texts += cells
     if row.size <= MAX_PACKED_BYTES:
         packed = connection.scalar(select(document.c.packed).where(document.c.case == row.number))
-        texts += _texts_of_document(json.loads(zlib.decompress(packed or zlib.compress(b"{}"))))
-    _write(connection, thread, CASE, texts)
+        texts += _document_texts(json.loads(zlib.decompress(packed or zlib.compress(b"{}"))))
+    _write_words(connection, thread, CASE, texts)
 
 
-def _texts_of_document(whole: Any) -> Iterator[str | None]:
-    """Titles of findings and what their evidence says, as far as the document has a form."""
-    hosts = whole.get("cases") if isinstance(whole, Mapping) else None
-    for one in hosts if isinstance(hosts, list) else [whole]:
-        findings = one.get("findings") if isinstance(one, Mapping) else None
-        for told in findings if isinstance(findings, list) else ():
-            if isinstance(told, Mapping):
-                evidence = told.get("evidence")
-                proofs = (
-                    [proof for proof in evidence if isinstance(proof, Mapping)] if isinstance(evidence, list) else []
-                )
-                for text in (told.get("title"), *(proof.get("text") for proof in proofs)):
-                    yield text if isinstance(text, str) else None
+def _document_texts(document: Any) -> Iterator[str]:
+    """Yield titles of findings and texts of their evidence; malformed parts of the document are skipped."""
+    hosts = document.get("cases") if isinstance(document, Mapping) else None
+    for host_document in hosts if isinstance(hosts, list) else [document]:
+        for entry in _mappings(host_document, "findings"):
+            for text in (entry.get("title"), *(evidence.get("text") for evidence in _mappings(entry, "evidence"))):
+                if isinstance(text, str):
+                    yield text
+
+
+def _mappings(parent: Any, key: str) -> list[Mapping[str, Any]]:
+    """Return the mappings in a list that a mapping has under a key; none of other values."""
+    items = parent.get(key) if isinstance(parent, Mapping) else None
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
 
 
 def index_work(connection: Connection, thread: int) -> None:
-    """The same of notes, ticket and owner."""
+    """Index notes, ticket and assignee of a case."""
     notes = connection.scalars(select(note.c.text).where(note.c.thread == thread).order_by(note.c.number)).all()
     row = connection.execute(select(work.c.assignee, work.c.ticket).where(work.c.thread == thread)).first()
-    _write(connection, thread, WORK, [*(row or ()), *notes])
+    _write_words(connection, thread, WORK, [*(row or ()), *notes])
 
 
-def _write(connection: Connection, thread: int, source: str, texts: Iterable[str | None]) -> None:
+def _write_words(connection: Connection, thread: int, source: str, texts: Iterable[str | None]) -> None:
     connection.execute(delete(word).where(word.c.thread == thread, word.c.source == source))
     rows = [{"text": text, "thread": thread, "source": source} for text in sorted(words_in(texts))]
     if rows:
@@ -128,9 +128,9 @@ def _write(connection: Connection, thread: int, source: str, texts: Iterable[str
 
 
 def index_missing(engine: Engine) -> None:
-    """Write down the words of cases that an earlier version made, some at a time."""
+    """Index cases that were made by an earlier version, in portions."""
     indexed = exists().where(word.c.thread == case.c.thread, word.c.source == CASE)
-    left = select(case.c.thread).where(case.c.superseded.is_(False), ~indexed).limit(CASES_AT_ONCE)
+    left = select(case.c.thread).where(case.c.superseded.is_(False), ~indexed).limit(CASES_PER_QUERY)
     while rows := fetch_rows(engine, left):
         with write_transaction(engine) as connection:
             for row in rows:
@@ -149,7 +149,7 @@ _SECRET: Final = re.compile(r"[\w-]{43}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`key` is the begin of the digest, which is no secret; `case` the id of the version of the case that counts."""
+    """`key` is the public beginning of the digest; `case` the id of the latest version of the case."""
 
     key: str
     kind: str
@@ -162,7 +162,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What somebody wrote down at a time; `text` is Markdown, `owner` whoever may delete it beside admins."""
+    """A note on a case; `text` is Markdown, `owner` may delete it, like admins."""
 
     id: str
     at: float
@@ -176,7 +176,7 @@ class Work:
         self._engine, self._clock = engine, clock
 
     def set(self, thread: int, state: str, assignee: str, ticket: str) -> None:
-        """Of a case; what it was before is replaced."""
+        """Replace state, assignee and ticket of a case."""
         row = {"state": state, "assignee": assignee, "ticket": ticket, "changed": self._clock()}
         with write_transaction(self._engine) as connection:
             add = upsert(connection, work).values(thread=thread, **row)
@@ -184,18 +184,18 @@ class Work:
             index_work(connection, thread)
 
     def customer_answered(self, thread: int) -> None:
-        """Files came: nobody waits for the customer any more."""
+        """Set a waiting case to new, since files of the customer arrived."""
         with write_transaction(self._engine) as connection:
-            waits = (work.c.thread == thread) & (work.c.state == WAITING)
-            connection.execute(update(work).where(waits).values(state=NEW, changed=self._clock()))
+            is_waiting = (work.c.thread == thread) & (work.c.state == WAITING)
+            connection.execute(update(work).where(is_waiting).values(state=NEW, changed=self._clock()))
 
     def assignees(self) -> list[str]:
-        """Everybody who works on a case."""
+        """Return all assignees."""
         rows = select(work.c.assignee).where(work.c.assignee != "").distinct().order_by(work.c.assignee)
         return fetch_column(self._engine, rows)
 
     def add_note(self, thread: int, author: str, owner: str, text: str) -> str:
-        """The id of a new note."""
+        """Add a note and return its id."""
         key = new_id()
         row = {"id": key, "thread": thread, "at": self._clock(), "author": author, "owner": owner, "text": text}
         with write_transaction(self._engine) as connection:
@@ -204,19 +204,19 @@ class Work:
         return key
 
     def notes(self, thread: int) -> list[Note]:
-        """Of a case, the earliest first."""
+        """Return the notes of a case, the earliest first."""
         columns = (note.c.id, note.c.at, note.c.author, note.c.owner, note.c.text)
-        wanted = select(*columns).where(note.c.thread == thread).order_by(note.c.number)
-        return [Note(*row) for row in fetch_rows(self._engine, wanted)]
+        rows = select(*columns).where(note.c.thread == thread).order_by(note.c.number)
+        return [Note(*row) for row in fetch_rows(self._engine, rows)]
 
     def delete_note(self, thread: int, key: str, owner: str | None) -> bool:
-        """Whether there was one of this case, by this owner unless None; a note is deleted once and for all."""
-        own = (note.c.thread == thread) & (note.c.id == key)
-        own = own if owner is None else own & (note.c.owner == owner)
+        """Delete a note of a case, by any owner if None; return whether there was one."""
+        is_note = (note.c.thread == thread) & (note.c.id == key)
+        is_note = is_note if owner is None else is_note & (note.c.owner == owner)
         with write_transaction(self._engine) as connection:
-            gone = connection.execute(delete(note).where(own)).rowcount > 0
+            is_deleted = connection.execute(delete(note).where(is_note)).rowcount > 0
             index_work(connection, thread)
-        return gone
+        return is_deleted
 
 
 class Links:
@@ -224,7 +224,7 @@ class Links:
         self._engine, self._clock = engine, clock
 
     def add(self, thread: int, kind: str, seconds: float, author: str) -> tuple[str, float]:
-        """The secret of a new link, which is told this once, and when it ends."""
+        """Add a link; return its secret, which is not stored, and its expiry."""
         secret, now = secrets.token_urlsafe(32), self._clock()
         row = {"sha256": _digest(secret), "thread": thread, "kind": kind, "created": now, "expires": now + seconds}
         with write_transaction(self._engine) as connection:
@@ -232,31 +232,31 @@ class Links:
         return secret, now + seconds
 
     def find(self, secret: str, *kinds: str) -> Link | None:
-        """The link of these kinds that this secret is, as long as it and its case last. Its use is noted."""
+        """Return the valid link of a secret, of one of these kinds, and store the time of its use."""
         if not _SECRET.fullmatch(secret):
             return None
         digest = _digest(secret)
-        wanted = _select().where(link.c.sha256 == digest, link.c.kind.in_(kinds), link.c.expires > self._clock())
-        row = fetch_row(self._engine, wanted)
+        valid = _select_links().where(link.c.sha256 == digest, link.c.kind.in_(kinds), link.c.expires > self._clock())
+        row = fetch_row(self._engine, valid)
         if row is None:
             return None
         with write_transaction(self._engine) as connection:
             connection.execute(update(link).where(link.c.sha256 == digest).values(used=self._clock()))
         return _link(row)
 
-    def of_thread(self, thread: int) -> list[Link]:
-        """Those that last, the latest first."""
-        lasting = _select().where(link.c.thread == thread, link.c.expires > self._clock())
-        return [_link(row) for row in fetch_rows(self._engine, lasting.order_by(link.c.created.desc()))]
+    def list_active(self, thread: int) -> list[Link]:
+        """Return the links of a case that have not expired, the latest first."""
+        active = _select_links().where(link.c.thread == thread, link.c.expires > self._clock())
+        return [_link(row) for row in fetch_rows(self._engine, active.order_by(link.c.created.desc()))]
 
     def end(self, thread: int, key: str) -> bool:
-        """Whether there was one of this case that begins so."""
+        """Delete a link of a case by its key; return whether there was one."""
         with write_transaction(self._engine) as connection:
-            own = (link.c.thread == thread) & link.c.sha256.startswith(key, autoescape=True)
-            return len(key) == KEY_CHARS and connection.execute(delete(link).where(own)).rowcount > 0
+            is_link = (link.c.thread == thread) & link.c.sha256.startswith(key, autoescape=True)
+            return len(key) == KEY_CHARS and connection.execute(delete(link).where(is_link)).rowcount > 0
 
     def prune(self) -> None:
-        """Remove what has ended."""
+        """Remove expired links."""
         with write_transaction(self._engine) as connection:
             connection.execute(delete(link).where(link.c.expires <= self._clock()))
 
@@ -265,7 +265,7 @@ KEY_CHARS: Final = 16
 
 
 def remove_work(connection: Connection, thread: int) -> None:
-    """Remove what belongs to a thread whose last case was deleted."""
+    """Remove the work on a thread whose last case was deleted."""
     if connection.execute(select(case.c.number).where(case.c.thread == thread).limit(1)).first() is None:
         for table in (link, note, work, word):
             connection.execute(delete(table).where(table.c.thread == thread))
@@ -275,7 +275,7 @@ def _digest(secret: str) -> str:
     return sha256(secret.encode()).hexdigest()
 
 
-def _select() -> Select[Any]:
+def _select_links() -> Select[Any]:
     columns = (link.c.sha256, link.c.kind, link.c.created, link.c.expires, link.c.author, link.c.used, case.c.id)
     latest = (case.c.thread == link.c.thread) & case.c.superseded.is_(False)
     return select(*columns).select_from(link.join(case, latest))

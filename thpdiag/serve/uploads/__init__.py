@@ -1,1 +1,1 @@
-"""Three ways in which a bundle comes in: a PUT (`whole.py`), a form (`form.py`), resumable parts (`tus.py`)."""
+"""Uploads of bundles: a PUT or a form (`whole.py`), and resumable uploads (`tus.py`)."""

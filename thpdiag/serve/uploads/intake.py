@@ -1,9 +1,8 @@
-"""One upload on its way into the storage: what is looked at before a byte is taken, and after each block.
+"""Receiving an upload: checks before the first byte and after each block.
 
-The body of a request comes in blocks that are worth writing: flat memory, whatever the size of the upload. How slowly a
-sender may send is limited, by how long nothing may come and how few bytes a second. Only the time spent waiting for the
-sender counts, so that a slow disk of ours is not held against them; the rate is that of each stretch of waiting on its
-own: what came fast before does not pay for what trickles now.
+Bodies are read in blocks, so that memory use does not depend on the size of the upload. Slow senders are limited by an
+idle timeout and a minimum rate. Only time spent waiting for the sender counts, not that of a slow disk here. The rate
+is measured per interval, so that a fast start does not compensate for a slow rest.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import asyncio
 import logging
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -29,24 +28,24 @@ from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.storage.uploads import FilesGoneError, GoneError, Uploads
 
 LOG: Final = logging.getLogger(__name__)
-LINGER_SECONDS: Final = 2.0  # in which a sender can read the answer although bytes of theirs are on the way
-MAX_DRAINED_BYTES: Final = 16 << 20  # and how many bytes are read meanwhile
-MAX_UPLOAD_THREADS: Final = 12  # a disk is not faster with more of them, and each may have a connection to the database
+LINGER_SECONDS: Final = 2.0  # for which a refused body is read on, so that the sender receives the answer
+MAX_DRAINED_BYTES: Final = 16 << 20  # read meanwhile
+MAX_UPLOAD_THREADS: Final = 12  # more do not make a disk faster, and each may use a database connection
 MAX_NAME_BYTES: Final = 255  # as in file systems
-MAX_LENGTH_DIGITS: Final = 18  # of a length that is believed: below 2**63
+MAX_LENGTH_DIGITS: Final = 18  # of an announced length: below 2**63
 BLOCK_BYTES: Final = 1 << 20
 BIDI_CONTROLS: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_HIDDEN_CATEGORIES: Final = {"Cc", "Cs", "Zl", "Zp"}  # control characters, half characters, separators of lines
+_HIDDEN_CATEGORIES: Final = {"Cc", "Cs", "Zl", "Zp"}  # controls, surrogates, line and paragraph separators
 _LIMITER: Final = RunVar[CapacityLimiter]("uploads")  # one per event loop
 
 Handler = Callable[[Request], Awaitable[Response]]
-Refuse = Callable[[Request, RefusedError], Awaitable[Response]]  # how a refusal is put to whoever sends
+Refuse = Callable[[Request, RefusedError], Awaitable[Response]]  # makes the answer of a refusal
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 async def run_in_upload_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call what waits for a disk, in a thread for uploads: many at once keep no other request waiting for one."""
+    """Call a blocking function in a thread pool for uploads, so that many uploads do not block other requests."""
     try:
         limiter = _LIMITER.get()
     except LookupError:
@@ -56,7 +55,7 @@ async def run_in_upload_thread(function: Callable[P, T], *args: P.args, **kwargs
 
 
 def upload_refusal(error: Exception) -> RefusedError:
-    """How the failure of an upload is told; of a store that cannot be used the log says more, not the answer."""
+    """Return the refusal for a failed upload. Errors of the store are logged and not shown to the client."""
     match error:
         case RefusedError():
             return error
@@ -74,10 +73,10 @@ def upload_refusal(error: Exception) -> RefusedError:
 
 
 class ClosingResponse(Response):
-    """An answer before the whole body was read: the connection ends with it.
+    """An answer before the complete body was read, which closes the connection.
 
-    Closed at once, the system would throw the answer away together with the bytes that nobody read. So they are read
-    for a moment. Whoever waits for `100 Continue` has sent none.
+    If the connection were closed with unread bytes, the kernel would discard the answer (TCP reset). So the body is
+    read on for a short time. A client that waits for `100 Continue` has sent none.
     """
 
     def __init__(self, answer: Response) -> None:
@@ -86,10 +85,10 @@ class ClosingResponse(Response):
         self.background, self.status_code, self.raw_headers = None, answer.status_code, answer.raw_headers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def send_and_hold(message: Message) -> None:
+        async def send_without_end(message: Message) -> None:
             await send({**message, "more_body": True} if message["type"] == "http.response.body" else message)
 
-        await self._answer(scope, receive, send_and_hold)
+        await self._answer(scope, receive, send_without_end)
         if not any(name == b"expect" for name, _ in scope["headers"]):
             await _drain(receive)
         await send({"type": "http.response.body", "body": b""})
@@ -97,21 +96,19 @@ class ClosingResponse(Response):
 
 async def _drain(receive: Receive) -> None:
     drained, more = 0, True
-    try:
+    with suppress(TimeoutError):
         async with asyncio.timeout(LINGER_SECONDS):
             while more and drained < MAX_DRAINED_BYTES:
                 message = await receive()
                 drained += len(message.get("body", b""))
                 more = message.get("more_body", False)
-    except TimeoutError:
-        pass
 
 
 def check_file_name(name: str) -> str:
-    """The name as it was given; RefusedError if it is no plain name of a file.
+    """Return the name unchanged; RefusedError if it is not a plain file name.
 
-    It is shown to people and kept in a column, never a part of a path. What looks like a path, or would show as
-    something else than it is, is refused rather than mended: no sender who means well has such a name.
+    It is displayed and stored in a column, never used as a path. Paths and names with invisible characters are refused
+    instead of corrected, since regular clients do not send them.
     """
     if not name.strip() or name in {".", ".."}:
         raise RefusedError(400, "an upload needs the name of a file")
@@ -125,7 +122,7 @@ def check_file_name(name: str) -> str:
 
 
 def length_header(request: Request, header: str) -> int | None:
-    """A number of bytes that the sender announces; None if they do not."""
+    """Return an announced number of bytes; None without the header."""
     text = request.headers.get(header)
     if text is None:
         return None
@@ -135,44 +132,45 @@ def length_header(request: Request, header: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """Seconds without a byte, bytes per second, and seconds of waiting after which the rate is looked at."""
+class SendLimits:
+    """How slowly a client may send."""
 
-    idle: float = 30.0
-    rate: float = 1024.0
-    stretch: float = 10.0
+    idle: float = 30.0  # seconds without a byte
+    rate: float = 1024.0  # minimum bytes per second
+    interval: float = 10.0  # seconds of waiting over which the rate is measured
     clock: Callable[[], float] = monotonic
 
 
-class PacedReceiver:
-    """One request's waiting for its sender."""
+class LimitedReceiver:
+    """Receives the messages of one request and enforces SendLimits."""
 
-    def __init__(self, receive: Receive, pace: Pace) -> None:
-        self._receive, self._pace = receive, pace
-        self._waited, self._came = 0.0, 0
+    def __init__(self, receive: Receive, limits: SendLimits) -> None:
+        self._receive, self._limits = receive, limits
+        self._waited, self._received = 0.0, 0
 
     async def message(self) -> Message:
-        """The next message; RefusedError if it takes too long, or if those before it brought too little."""
-        if self._waited >= self._pace.stretch:
-            if self._came < self._pace.rate * self._waited:
-                raise RefusedError(408, f"fewer than {self._pace.rate:g} bytes per second arrived")
-            self._waited, self._came = 0.0, 0
-        began = self._pace.clock()
+        """Return the next message; RefusedError on a timeout or if the previous interval was too slow."""
+        limits = self._limits
+        if self._waited >= limits.interval:
+            if self._received < limits.rate * self._waited:
+                raise RefusedError(408, f"fewer than {limits.rate:g} bytes per second arrived")
+            self._waited, self._received = 0.0, 0
+        began = limits.clock()
         try:
-            async with asyncio.timeout(self._pace.idle):
+            async with asyncio.timeout(limits.idle):
                 message = await self._receive()
         except TimeoutError:
-            raise RefusedError(408, f"no data arrived for {self._pace.idle:g} seconds") from None
+            raise RefusedError(408, f"no data arrived for {limits.idle:g} seconds") from None
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        self._waited += self._pace.clock() - began
-        self._came += len(message.get("body", b""))
+        self._waited += limits.clock() - began
+        self._received += len(message.get("body", b""))
         return message
 
 
-async def blocks(request: Request, pace: Pace) -> AsyncIterator[bytes]:
-    """Blocks of about 1 MiB. What came before the sender left or became too slow is given out before the error."""
-    receiver, held, size = PacedReceiver(request.receive, pace), list[bytes](), 0
+async def blocks(request: Request, limits: SendLimits) -> AsyncIterator[bytes]:
+    """Yield blocks of about 1 MiB. Bytes received before a disconnect or timeout are yielded before the error."""
+    receiver, held, size = LimitedReceiver(request.receive, limits), list[bytes](), 0
     more = True
     while more:
         failure: Exception | None = None
@@ -194,11 +192,11 @@ async def blocks(request: Request, pace: Pace) -> AsyncIterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """Where uploads go, how large one may be (bytes), how slow, and which are being written by a request."""
+    """Receives uploads. `limit` is the maximum size in bytes, `writing` the ids that a request is writing to."""
 
     uploads: Uploads
     limit: int
-    pace: Pace = field(default_factory=Pace)
+    send_limits: SendLimits = field(default_factory=SendLimits)
     writing: set[str] = field(default_factory=set)
 
     def check_size(self, size: int | None) -> None:
@@ -210,13 +208,13 @@ class Intake:
         return await run_in_upload_thread(self.uploads.begin, check_file_name(name), size, owner, held=held)
 
     async def append(self, key: str, offset: int, block: bytes) -> int:
-        """Write a block; the new end."""
+        """Write a block and return the new offset."""
         self.check_size(offset + len(block))
         return await run_in_upload_thread(self.uploads.append, key, offset, block)
 
     @contextmanager
     def writer(self, key: str) -> Iterator[None]:
-        """One request at a time changes an upload; another is refused, and its sender asks again where it is."""
+        """Lock an upload for one request; RefusedError for a concurrent one, which may ask for the offset again."""
         if key in self.writing:
             raise RefusedError(423, "another request is writing to this upload")
         self.writing.add(key)
@@ -226,25 +224,22 @@ class Intake:
             self.writing.discard(key)
 
     @asynccontextmanager
-    async def whole_or_nothing(self, key: str) -> AsyncIterator[None]:
-        """What came is removed unless all of it did: of an upload that nobody can take up again."""
-        whole = False
-        try:
+    async def discard_on_failure(self, key: str) -> AsyncIterator[None]:
+        """Remove an upload that cannot be resumed if the block fails."""
+        async with AsyncExitStack() as undo:
+            undo.push_async_callback(run_in_upload_thread, self.uploads.abandon, key)
             yield
-            whole = True
-        finally:
-            if not whole:
-                await run_in_upload_thread(self.uploads.abandon, key)
+            undo.pop_all()
 
 
 def handle_upload_errors(handler: Handler, refuse: Refuse) -> Handler:
-    """The handler, with every way in which an upload fails turned into an answer."""
+    """Wrap a handler: turn errors of uploads into answers."""
 
     async def answer(request: Request) -> Response:
         try:
             return await handler(request)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # not received by anyone
         except (RefusedError, StorageError) as error:
             return ClosingResponse(await refuse(request, upload_refusal(error)))
 

@@ -1,15 +1,15 @@
 """Resumable uploads: tus 1.0.0, core with the extensions creation, expiration and termination.
 
     POST   /files      Upload-Length, Upload-Metadata: filename (base64)    201 and Location
-    HEAD   /files/ID                                                        Upload-Offset: how far it is
+    HEAD   /files/ID                                                        Upload-Offset: the bytes received
     PATCH  /files/ID   Upload-Offset, the bytes from there on               204 and the new Upload-Offset
     DELETE /files/ID                                                        204
 
-What came before a connection broke stays, and the sender goes on from there: also curl,
+Bytes received before a connection broke are kept, and the client resumes from there: also curl,
 `curl -X PATCH -C OFFSET -H 'Upload-Offset: OFFSET' -H 'Tus-Resumable: 1.0.0' -H 'Content-Type:
-application/offset+octet-stream' -T FILE URL`. An id that is unknown, expired or somebody else's is answered alike: 410.
-Of the metadata `filename` is kept, and `hold`: such an upload waits until `POST /api/v1/cases` says what it is judged
-with. Of any other `Thpdiag-Job` has the address of the job, once all of it came.
+application/offset+octet-stream' -T FILE URL`. An id that is unknown, expired or of another owner is answered with 410.
+Of the metadata `filename` and `hold` are used. An upload with `hold` waits until `POST /api/v1/cases` combines it with
+others. For any other complete upload `Thpdiag-Job` is the address of its job.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ async def create_upload(request: Request, server: Server) -> Response:
 
 
 async def head_upload(request: Request, server: Server) -> Response:
-    """Where it is. That all of it came is said once it is a case: a sender who hears so sends nothing more.
+    """Return the offset. A complete upload is accepted first, since the client does nothing further then.
 
-    After a crash behind the last byte this is where it becomes one.
+    This completes an upload whose server crashed after the last byte.
     """
     key = request.path_params["id"]
     upload = await _find(request, server, key)
@@ -96,18 +96,18 @@ async def patch_upload(request: Request, server: Server) -> Response:
 
 
 async def _receive(request: Request, server: Server, upload: Upload) -> int:
-    """Write the bytes of a PATCH; the new end. Before the first one is looked whether all that are announced fit."""
+    """Write the bytes of a PATCH and return the new offset. An announced length that is too large is refused first."""
     size, offset = upload.size or 0, upload.offset
     too_many = RefusedError(413, f"more bytes than the {upload.size} that were announced")
     if offset + (length_header(request, "content-length") or 0) > size:
         raise too_many
-    async for block in blocks(request, server.intake.pace):
+    async for block in blocks(request, server.intake.send_limits):
         if offset + len(block) > size:
             raise too_many
         try:
             offset = await server.intake.append(upload.id, offset, block)
         except StoreError:
-            await _find(request, server, upload.id)  # it may be gone, by retention or by a deletion
+            await _find(request, server, upload.id)  # 410 if retention or an administrator removed it
             raise
     return offset
 
@@ -122,7 +122,7 @@ async def delete_upload(request: Request, server: Server) -> Response:
 
 
 async def post_upload(request: Request, server: Server) -> Response:
-    """A sender behind something that knows no PATCH names the method in a header."""
+    """Handle a method named in X-HTTP-Method-Override, for clients behind a proxy without PATCH."""
     method = request.headers.get("x-http-method-override", "").upper()
     handlers = {"HEAD": head_upload, "PATCH": patch_upload, "DELETE": delete_upload, "OPTIONS": tus_options}
     if method not in handlers:
@@ -131,7 +131,7 @@ async def post_upload(request: Request, server: Server) -> Response:
 
 
 def speak_tus(handler: Handler, refuse: Refuse) -> Handler:
-    """The handler for those who speak this version, which every answer names."""
+    """Wrap a handler: check the protocol version of requests and add it to every answer."""
 
     async def check_version(request: Request) -> Response:
         if request.method != "OPTIONS" and request.headers.get("tus-resumable") != TUS_VERSION:
@@ -150,33 +150,33 @@ async def _find(request: Request, server: Server, key: str) -> Upload:
     if not is_id(key):
         raise RefusedError(404, "no upload has an id like this")
     upload = await run_in_upload_thread(server.intake.uploads.find, key)
-    if upload is None or not request.state.principal.may_touch(upload.owner):
+    if upload is None or not request.state.principal.may_manage(upload.owner):
         raise RefusedError(410, "no such upload, or it has expired; create a new one")
     return upload
 
 
 async def _finish(request: Request, server: Server, key: str) -> None:
-    """Make a case of what is whole, unless that was done; again if it failed and the sender asks again."""
+    """Accept a complete upload, or mark it as held, unless that was done; a repeated request retries a failure."""
     upload = await _find(request, server, key)
     if upload.held and upload.state == RECEIVING:
-        await run_in_upload_thread(server.intake.uploads.hold, key)
+        await run_in_upload_thread(server.intake.uploads.arrive, key, held=True)
     elif upload.state not in (FINISHED, HELD):
         await accept_files(request, server, [key], "tus")
 
 
 async def _progress(request: Request, server: Server, key: str) -> dict[str, str]:
-    """Headers: how far an upload is, until when it waits, and what became of it."""
+    """Return the headers with offset, expiry and job of an upload."""
     upload = await _find(request, server, key)
     headers = {"upload-offset": str(upload.offset)}
     if upload.state in (RECEIVING, HELD):
         headers["upload-expires"] = formatdate(upload.expires, usegmt=True)
-    elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.acceptance_of, key)):
+    elif upload.state == FINISHED and (accepted := await run_in_upload_thread(server.storage.find_accepted, key)):
         headers[JOB_HEADER] = f"{JOBS_PATH}/{accepted.job}"
     return headers
 
 
 def parse_metadata(metadata: str) -> dict[str, str]:
-    """Its keys, each once, with their values in base64; a key may have none."""
+    """Parse Upload-Metadata: unique keys with base64 values, which may be missing."""
     pairs: dict[str, str] = {}
     for pair in filter(None, metadata.split(",")):
         key, _, value = pair.strip().partition(" ")

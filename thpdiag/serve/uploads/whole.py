@@ -1,26 +1,26 @@
-"""Uploads in one request, whole or not at all: a PUT whose body is the bundle, and the form of a browser.
+"""Uploads in one request, stored completely or not at all: a PUT with the bundle as body, and a browser's form.
 
-    curl -T bundle.tar.xz URL/api/v1/bundles/NAME    with `?case=ID` one more file of that case, which is judged anew
-    PUT  /api/v1/bundles/NAME?wait=1&fail-on=high    the job, or with `wait` the verdict
-    POST /upload                                     the page of the job; several files are one case, unless told not
-    POST /cases/ID/files                             the same, of files that come to a case
-    PUT  /s/SECRET/NAME, POST /s/SECRET/files        the same by a link, for who has no login
-    POST /api/v1/cases                               a case of uploads that were held, by their ids
+    curl -T bundle.tar.xz URL/api/v1/bundles/NAME    with `?case=ID` the file is added to a case as a new version
+    PUT  /api/v1/bundles/NAME?wait=1&fail-on=high    answers with the job, with `wait` the verdict
+    POST /upload                                     redirects to the job; several files are one case by default
+    POST /cases/ID/files                             adds files to a case
+    PUT  /s/SECRET/NAME, POST /s/SECRET/files        the same by a link, without a login
+    POST /api/v1/cases                               makes a case of held uploads, by their ids
 
-Whoever waits costs no thread, only a connection; who leaves is waited for no longer.
+A waiting request occupies a connection but no thread; waiting ends when the client disconnects.
 
-The form of a browser without script is multipart/form-data: files and pasted text, which go straight into the storage,
-and a few small fields. A framework's own form would spool files into the folder for temporary ones, which is memory on
-many hosts.
+The form of a browser without script is multipart/form-data: files and pasted text, which are streamed to the storage,
+and a few small fields. Starlette's form parser would spool files to the temporary folder, which is in memory on many
+hosts.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
 from contextlib import AsyncExitStack, aclosing, suppress
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -38,13 +38,13 @@ from thpdiag.report.presentation import NEVER
 from thpdiag.sandbox.outcome import exit_code as exit_code_of_end
 from thpdiag.serve.access.audit import Action
 from thpdiag.serve.access.http import RefusedError
-from thpdiag.serve.access.principals import Principal, Scope, Way
+from thpdiag.serve.access.principals import AuthMethod, Principal, Scope
 from thpdiag.serve.api.responses import (
     GATES,
     JOBS_PATH,
     exit_code_of_case,
     json_response,
-    query_of,
+    read_query,
     verdict_json,
 )
 from thpdiag.serve.server import JobState, Server
@@ -54,20 +54,20 @@ from thpdiag.serve.storage.storage import Accepted
 from thpdiag.serve.storage.work import UPLOAD_LINK
 from thpdiag.serve.uploads.intake import Intake, blocks, length_header, run_in_upload_thread, upload_refusal
 
-MAX_FIELD_BYTES: Final = 64 << 10  # of all fields beside the file
+MAX_FIELD_BYTES: Final = 64 << 10  # of all fields together
 MAX_PARTS: Final = 32
-MAX_VALUE_BYTES: Final = 100  # of a field that is read
+MAX_VALUE_BYTES: Final = 100  # kept of the value of a field
 TEXT_FIELD: Final = "text"
 SEPARATE_FIELD: Final = "separate"
 PASTED_NAME: Final = "pasted.txt"
 CASE_FORM: Final = 'a case is made of {"uploads": [ids of uploads]}, and {"case": ID} if they come to one'
-MAX_FORM_OVERHEAD: Final = 128 << 10  # bytes of a form beside its file
+MAX_FORM_OVERHEAD: Final = 128 << 10  # bytes of a form in addition to its files
 
 
 class MultipartReader:
-    """Takes the body in pieces of any size; of its files, and of pasted text, only the names are kept.
+    """Parses a form incrementally and returns the content of files and pasted text as it arrives.
 
-    `fields` has those that are read here, `files` what came as a file: empty ones, where none was chosen, too.
+    `fields` are the values of other fields, `files` the names of files; a name is empty if no file was chosen.
     """
 
     def __init__(self, content_type: str) -> None:
@@ -76,7 +76,7 @@ class MultipartReader:
             raise RefusedError(415, "the form is not multipart/form-data")
         self.files: list[str] = []
         self.fields: dict[str, bytes] = {}
-        self.whole = False  # whether the form came to its end
+        self.is_complete = False
         self._pieces: list[tuple[int, bytes]] = []
         self._header, self._value, self._disposition = bytearray(), bytearray(), b""
         self._field = ""
@@ -90,7 +90,7 @@ class MultipartReader:
             raise RefusedError(400, "the boundary of the form cannot be used") from None
 
     def feed(self, piece: bytes) -> list[tuple[int, bytes]]:
-        """What of the piece is of files, each with the place of its file in `files`."""
+        """Parse a piece of the body; return the contained file data, each with the index of its file in `files`."""
         try:
             self._parser.write(piece)
         except FormParserError:
@@ -139,11 +139,11 @@ class MultipartReader:
             raise RefusedError(413, "the fields of the form are too long")
 
     def _on_end(self) -> None:
-        self.whole = True
+        self.is_complete = True
 
 
 async def post_form(request: Request, server: Server) -> Response:
-    """The files of a form; who sends them, and that the form is ours, the gate knows before the body is read."""
+    """Accept the files of a form. The gate has checked sender and CSRF token before."""
     case, secret = request.path_params.get("id", ""), request.path_params.get("secret", "")
     if secret:
         case = await run_in_threadpool(case_of_link, request, server)
@@ -161,41 +161,35 @@ async def post_form(request: Request, server: Server) -> Response:
     if secret:
         await run_in_upload_thread(note_answer, server, case)
         return RedirectResponse(f"/s/{secret}?sent", 303)
-    several = f"/jobs?{urlencode([('id', job) for job in jobs])}"
-    return RedirectResponse(several if len(jobs) > 1 else f"/jobs/{jobs[0]}", 303)
+    job_list = f"/jobs?{urlencode([('id', job) for job in jobs])}"
+    return RedirectResponse(job_list if len(jobs) > 1 else f"/jobs/{jobs[0]}", 303)
 
 
 async def _receive_form(request: Request, server: Server, form: MultipartReader, undo: AsyncExitStack) -> list[str]:
-    """The uploads that the files of a form became, which `undo` removes again."""
+    """Store the files of a form and return the ids of their uploads, which `undo` removes on failure."""
     intake, keys, offsets, received = server.intake, dict[int, str](), dict[str, int](), 0
-    async for block in blocks(request, intake.pace):
+    async for block in blocks(request, intake.send_limits):
         received += len(block)
         intake.check_size(max(0, received - MAX_FORM_OVERHEAD))
-        for place, data in _join_pieces(form.feed(block)):
-            name = form.files[place]
-            if not name or (name == PASTED_NAME and place not in keys and not data.strip()):
+        for index, pieces in groupby(form.feed(block), key=itemgetter(0)):
+            name, data = form.files[index], b"".join(piece for _, piece in pieces)
+            if not name or (name == PASTED_NAME and index not in keys and not data.strip()):
                 continue  # no file was chosen, or no text pasted
-            if place not in keys:
-                keys[place] = await intake.begin(name, None, request.state.principal.owner)
-                await undo.enter_async_context(intake.whole_or_nothing(keys[place]))
-            key = keys[place]
+            if index not in keys:
+                keys[index] = await intake.begin(name, None, request.state.principal.owner)
+                await undo.enter_async_context(intake.discard_on_failure(keys[index]))
+            key = keys[index]
             offsets[key] = await intake.append(key, offsets.get(key, 0), data)
-    if not form.whole:
+    if not form.is_complete:
         raise RefusedError(400, "the form ends before its end")
-    if any(name not in ("", PASTED_NAME) for place, name in enumerate(form.files) if place not in keys):
+    if any(name not in ("", PASTED_NAME) for index, name in enumerate(form.files) if index not in keys):
         raise RefusedError(400, "a file is empty")
     if not keys:
         raise RefusedError(400, "no file was chosen, and no text was pasted")
     return list(keys.values())
 
 
-def _join_pieces(pieces: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """What is of one file, in one piece."""
-    for place, group in groupby(pieces, key=lambda piece: piece[0]):
-        yield place, b"".join(data for _, data in group)
-
-
-POLL_PAUSE_SECONDS: Final = 60.0  # without news after which a watcher looks up
+WATCH_HEARTBEAT_SECONDS: Final = 60.0  # after which a watcher of a job wakes up without a change
 EXIT_HEADER: Final = "X-Thpdiag-Exit"
 
 
@@ -205,7 +199,7 @@ async def put_bundle(request: Request, server: Server) -> Response:
     case = query.get("case", "")
     await run_in_threadpool(check_may_add, request, server, case)
     key = await intake.begin(name, length_header(request, "content-length"), owner)
-    async with intake.whole_or_nothing(key):
+    async with intake.discard_on_failure(key):
         await _receive_body(request, intake, key)
         accepted = await accept_files(request, server, [key], "put", case)
     answer = {**_accepted_json(accepted), "known": accepted.known}
@@ -219,9 +213,9 @@ async def put_bundle(request: Request, server: Server) -> Response:
 
 
 async def _receive_body(request: Request, intake: Intake, key: str) -> int:
-    """Write the body of a request to an upload; its bytes."""
+    """Write the body of a request to an upload and return its size."""
     offset = 0
-    async for block in blocks(request, intake.pace):
+    async for block in blocks(request, intake.send_limits):
         offset = await intake.append(key, offset, block)
     return offset
 
@@ -231,13 +225,13 @@ def _accepted_json(accepted: Accepted) -> dict[str, Any]:
 
 
 async def put_by_link(request: Request, server: Server) -> Response:
-    """A file of a customer who was given a link; the answer says that it is there, and nothing of the case."""
-    query_of(request)
+    """Accept a file by a share link; the answer reveals nothing about the case."""
+    read_query(request)
     _check_request(request)
     case = await run_in_threadpool(case_of_link, request, server)
     intake, name = server.intake, request.path_params["name"]
     key = await intake.begin(name, length_header(request, "content-length"), request.state.principal.owner)
-    async with intake.whole_or_nothing(key):
+    async with intake.discard_on_failure(key):
         size = await _receive_body(request, intake, key)
         if not size:
             raise RefusedError(400, "the file is empty")
@@ -247,20 +241,20 @@ async def put_by_link(request: Request, server: Server) -> Response:
 
 
 def case_of_link(request: Request, server: Server) -> str:
-    """The id of the case that a link takes files for; who sends them is the link from now on."""
+    """Return the case id of an upload link, and make the link the principal of the request."""
     link = server.storage.links.find(request.path_params["secret"], UPLOAD_LINK)
     if link is None:
         raise RefusedError(404, "this address is not valid, or has expired")
-    request.state.principal = Principal(link.key, Way.LINK, frozenset())
+    request.state.principal = Principal(link.key, AuthMethod.LINK, frozenset())
     return link.case
 
 
 def _check_request(request: Request) -> dict[str, str]:
-    """The query; what is wrong with it is said before a byte is read.
+    """Check query and headers before the body is read; return the query.
 
-    A part stored as the whole would be a damaged bundle; one that is packed for the way, another bundle.
+    A partial body would be stored as a damaged bundle, one with a content encoding as a different bundle.
     """
-    query = query_of(request, "wait", "fail-on", "case")
+    query = read_query(request, "wait", "fail-on", "case")
     if query.get("wait", "0") not in ("0", "1"):
         raise RefusedError(400, "wait is 0 or 1")
     if query.get("fail-on", NEVER) not in GATES:
@@ -273,14 +267,12 @@ def _check_request(request: Request) -> dict[str, str]:
 
 
 async def accept_files(request: Request, server: Server, keys: list[str], way: str, case: str = "") -> Accepted:
-    """The bundle of uploads that are whole and judged together, or with the files of a case, with its job."""
+    """Make a bundle of complete uploads, with the files of a case if one is given, and queue its analysis."""
 
     def accept() -> Accepted:
-        storage = server.storage
-        alone = len(keys) == 1 and not case
-        accepted = (
-            storage.accept(keys[0], server.analysis) if alone else storage.accept_together(keys, server.analysis, case)
-        )
+        storage, analysis = server.storage, server.analysis
+        is_single = len(keys) == 1 and not case
+        accepted = storage.accept(keys[0], analysis) if is_single else storage.accept_together(keys, analysis, case)
         server.record_action(request, Action.UPLOAD, accepted.sha256)
         return accepted
 
@@ -291,31 +283,31 @@ async def accept_files(request: Request, server: Server, keys: list[str], way: s
 
 
 def note_answer(server: Server, case: str) -> None:
-    """What came by a link is the customer's answer."""
-    known = server.storage.cases.find(case)
-    if known is not None:
-        server.storage.work.customer_answered(known.thread)
+    """Note files received by a link as the customer's answer."""
+    stored = server.storage.cases.find(case)
+    if stored is not None:
+        server.storage.work.customer_answered(stored.thread)
 
 
 def check_may_add(request: Request, server: Server, case: str) -> None:
-    """RefusedError unless files may come to this case: by who reads cases, or has sent something of it."""
-    who: Principal = request.state.principal
+    """RefusedError unless the sender may add files to a case: needs the scope read or an upload of the case."""
+    principal: Principal = request.state.principal
     cases = server.storage.cases
-    known = cases.find(case) is not None if who.may(Scope.READ) else cases.is_sent_by(case, who.owner)
-    if case and not known:
+    exists = cases.find(case) is not None if principal.may(Scope.READ) else cases.is_sent_by(case, principal.owner)
+    if case and not exists:
         raise RefusedError(404, "there is no such case")
 
 
 async def create_case(request: Request, server: Server) -> Response:
-    """A case of uploads that have come whole; with `case` its files are judged with them."""
-    query_of(request)
+    """Make a case of complete uploads; with `case` they are added to its files."""
+    read_query(request)
     try:
-        told = json.loads(await request.body())
-        keys, case = told["uploads"], told.get("case", "")
+        body = json.loads(await request.body())
+        keys, case = body["uploads"], body.get("case", "")
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise RefusedError(400, CASE_FORM) from None
-    proper = isinstance(keys, list) and 0 < len(keys) <= MAX_FILES and set(told) <= {"uploads", "case"}
-    if not proper or not isinstance(case, str) or not all(isinstance(key, str) and is_id(key) for key in keys):
+    is_valid = isinstance(keys, list) and 0 < len(keys) <= MAX_FILES and set(body) <= {"uploads", "case"}
+    if not is_valid or not isinstance(case, str) or not all(isinstance(key, str) and is_id(key) for key in keys):
         raise RefusedError(400, CASE_FORM)
     await run_in_threadpool(_check_sent, request, server, keys, case)
     try:
@@ -329,19 +321,19 @@ def _check_sent(request: Request, server: Server, keys: list[str], case: str) ->
     check_may_add(request, server, case)
     for key in keys:
         upload = server.storage.uploads.find(key)
-        if upload is None or not request.state.principal.may_touch(upload.owner):
+        if upload is None or not request.state.principal.may_manage(upload.owner):
             raise RefusedError(410, "no such upload, or it has expired; begin a new one")
         if upload.state == RECEIVING and upload.offset != upload.size:
             raise RefusedError(409, f"an upload is at byte {upload.offset} of {upload.size}")
 
 
 async def _wait_for_end(request: Request, server: Server, job: str) -> JobState | None:
-    """What a job came to; what it was when time was up or the client left; None if it is gone."""
+    """Return the final state of a job, or the current one on a timeout or disconnect; None if it was deleted."""
     last: JobState | None = None
     with suppress(TimeoutError):
         async with (
             asyncio.timeout(server.max_wait) as limit,
-            aclosing(server.watcher.states(job, POLL_PAUSE_SECONDS)) as states,
+            aclosing(server.watcher.states(job, WATCH_HEARTBEAT_SECONDS)) as states,
         ):
             leaving = asyncio.create_task(_stop_when_client_leaves(request, limit))
             try:
@@ -353,7 +345,7 @@ async def _wait_for_end(request: Request, server: Server, job: str) -> JobState 
 
 
 async def _stop_when_client_leaves(request: Request, limit: asyncio.Timeout) -> None:
-    """End the waiting once the client has gone; its body was read already."""
+    """End the waiting when the client disconnects; its body was read before."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
     limit.reschedule(asyncio.get_running_loop().time())
@@ -362,8 +354,8 @@ async def _stop_when_client_leaves(request: Request, limit: asyncio.Timeout) -> 
 def _verdict_response(
     request: Request, server: Server, answer: dict[str, Any], headers: dict[str, str], state: JobState
 ) -> Response:
-    """The verdict as JSON, or as a terminal shows the report; its exit code stands in a header."""
-    cases, plain = server.storage.cases, "text/plain" in request.headers.get("accept", "")
+    """Return the verdict as JSON, or the report as text; the exit code is in a header."""
+    cases, is_text = server.storage.cases, "text/plain" in request.headers.get("accept", "")
     case = cases.find(state.case) if state.case else None
     document = cases.document(case.id) if case else None
     if case is None or document is None:
@@ -372,8 +364,8 @@ def _verdict_response(
         verdict = {**answer, "state": state.state, "reason": reason, "exit": code, "verdict": None}
     else:
         code = exit_code_of_case(case, document, request.query_params.get("fail-on", NEVER))
-        text = FORMATS["text"](document) if plain else ""
+        text = FORMATS["text"](document) if is_text else ""
         verdict = {**answer, "case": case.id, "state": state.state, "reason": case.reason, "exit": code}
-        verdict["verdict"] = None if plain else verdict_json(case, document)
+        verdict["verdict"] = None if is_text else verdict_json(case, document)
     headers = {**headers, EXIT_HEADER: str(code)}
-    return Response(text, 201, headers, "text/plain") if plain else json_response(verdict, 201, headers)
+    return Response(text, 201, headers, "text/plain") if is_text else json_response(verdict, 201, headers)
