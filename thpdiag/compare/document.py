@@ -40,7 +40,7 @@ from thpdiag.compare.text import describe_changes, describe_course, figure_name
 from thpdiag.model.document import Document, present_keys
 from thpdiag.model.result import Evidence, Finding, Profile, Result, Setting
 from thpdiag.report import AnyResult
-from thpdiag.report.messages import distinct_evidence, hosts, leading, ordered_profiles, sentence
+from thpdiag.report.messages import distinct_evidence, hosts, lead_finding, ordered_profiles, sentence
 from thpdiag.report.presentation import rank
 from thpdiag.report.quantity import duration
 
@@ -278,7 +278,7 @@ def _notes_of_making(pair: Pair) -> Iterator[str]:
 
 def _answer(pair: Pair, judged: Sequence[Judged]) -> Answer:
     """About the root cause of BEFORE; without one, about what AFTER has."""
-    lead, now = leading(pair.before), leading(pair.after)
+    lead, now = lead_finding(pair.before), lead_finding(pair.after)
     main = next((one for one in judged if lead is not None and one.before is lead), None)
     status, text = _about(main, pair) if main else _without_cause(pair, judged)
     differs = bool(lead and now and lead.rule != now.rule)
@@ -340,7 +340,7 @@ def _without_cause(pair: Pair, judged: Sequence[Judged]) -> tuple[Status, str]:
     if pair.same_files and all(one.status == "unchanged" for one in judged):
         return "unchanged", "BEFORE and AFTER are the same files, so nothing changed."
     after = sentence(pair.after)
-    now = leading(pair.after)
+    now = lead_finding(pair.after)
     own = next((one for one in judged if now is not None and one.after is now), None)
     if own is None and pair.before.verdict.status == "cannot_tell":
         return "cannot_tell", f"Cannot compare: BEFORE is inconclusive. AFTER: {after}"
@@ -415,7 +415,7 @@ def _judge_all(pair: Pair) -> list[Judged]:
 
 
 def _side(host: Result) -> Side:
-    verdict, lead = host.verdict, leading(host)
+    verdict, lead = host.verdict, lead_finding(host)
     return _part(
         Side, verdict, case=host.case, sentence=sentence(host), title=lead.title if lead else None,
         version=host.tool.version, rules_digest=host.tool.rules_digest,

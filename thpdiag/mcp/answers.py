@@ -171,7 +171,7 @@ class RuleRow(BaseModel):
 
 def verdict(result: Result) -> VerdictAnswer:
     """The answer for one host."""
-    status, first = result.verdict.status, messages.leading(result)
+    status, first = result.verdict.status, messages.lead_finding(result)
     proof = messages.proof(first) or first.evidence if first else []
     if status == "nothing_found":
         proof = [one.evidence[0] for one in messages.ruled_out(result) if one.evidence]
@@ -185,7 +185,7 @@ def verdict(result: Result) -> VerdictAnswer:
         **{key: getattr(result.verdict, key) or "" for key in ("rule", "mechanism", "severity", "confidence")},
         state=messages.state(result),
         other_findings=[f"{one.rule}: {messages.headline(one)}" for one in result.findings if one is not first],
-        remedies=_advice([messages.first_try(first)[1]] if first and first.remedies else ()),
+        remedies=_advice([messages.first_step(first)[1]] if first and first.remedies else ()),
         further_remedies=_other_remedies(first),
     )  # fmt: skip
 
@@ -194,7 +194,7 @@ def _other_remedies(first: Finding | None) -> list[str]:
     """The remedies beside the one to try first."""
     if not first or not first.remedies:
         return []
-    tried = messages.first_try(first)[0]
+    tried = messages.first_step(first)[0]
     others = (one for number, one in enumerate(first.remedies, 1) if number != tried)
     return [prose(f"{one.id}: {one.reason or ''}") for one in others]
 

@@ -25,7 +25,7 @@ from thpdiag.host.options import Options
 from thpdiag.isolated import LIMITS, analyze_isolated
 from thpdiag.model.result import Result, as_result
 from thpdiag.report import messages
-from thpdiag.report.ci import Distinct
+from thpdiag.report.ci import UniqueNames
 from thpdiag.report.escaping import prose, visible
 from thpdiag.sandbox.outcome import Limits, Outcome, Status
 from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool
@@ -40,7 +40,7 @@ class Roots:
     """Files and folders by name; those of one name are numbered."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        unused = Distinct(form="{}-{}")
+        unused = UniqueNames(form="{}-{}")
         places = list(dict.fromkeys(path.resolve() for path in paths))
         self._places = {unused(place.name or "root"): place for place in places}
 
