@@ -94,11 +94,9 @@ def is_native(arch: str) -> bool:
 def apt_options(suite: str, arch: str) -> list[str]:
     """Return options of apt for one suite of the repositories of this machine, with a separate apt state."""
     folder = BUILD / "apt" / arch / suite
-    format_ = "$(REPO_URI) $(RELEASE)"
-    repositories = run(
-        "apt-get", "indextargets", "--format", format_, "Created-By: Packages", "Origin: Debian"
-    ).splitlines()
-    uris = {line.split()[0] for line in repositories if ("security" in line) == suite.endswith("-security")}
+    fields = "$(REPO_URI) $(RELEASE)"
+    targets = run("apt-get", "indextargets", "--format", fields, "Created-By: Packages", "Origin: Debian").splitlines()
+    uris = {line.split()[0] for line in targets if ("security" in line) == suite.endswith("-security")}
     for part in ("lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     sources = folder / "lab.sources"
@@ -254,7 +252,7 @@ def disk(path: Path, size_mib: int) -> Path:
 
 
 def disks(folder: Path, slots: int) -> list[str]:
-    """Return options for vda for the result, vdb with a file system and a large file, vdc for swap, vdd, a slow disk."""
+    """Return options for vda for the result, vdb with a file system and a large file, vdc for swap, a slow vdd."""
     tree = folder / "tree"
     tree.mkdir()
     disk(tree / "data", FILES_MIB - 200)

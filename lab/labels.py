@@ -129,34 +129,32 @@ def measures(folder: Path) -> dict[str, float]:
 def labels(m: dict[str, float]) -> list[str]:
     """Return all labels whose condition, by the table named above, holds in one recording."""
 
-    def reaches(name: str, threshold: float) -> bool:
+    def over(name: str, threshold: float) -> bool:
         return m.get(name, 0) >= threshold
 
-    swapping = reaches("swapped_per_s", 500)
+    swapping = over("swapped_per_s", 500)
     rules = {
-        "fault-compaction": reaches("compaction_huge_ms_per_s", 50),
-        "mthp": reaches("compaction_middle_ms_per_s", 50),
-        "background-compaction": reaches("kcompactd_cpu", 0.2),
-        "operator-compaction": reaches("operator_compaction_ms_per_s", 50),
-        "khugepaged-bloat": reaches("khugepaged_added_mib", max(64, m["load_mib"] / 4))
-        and reaches("load_grew_mib", m["khugepaged_added_mib"] / 2),
-        "khugepaged-cpu": reaches("khugepaged_cpu", 0.2),
-        "huge-page-zeroing": reaches("huge_fault_mib_per_s", 100)
-        and reaches("huge_share_of_faults", 0.8)
-        and reaches("system", 0.5),
-        "split-storm": reaches("splits_per_s", 20) and not swapping,
-        "fork-cow": reaches("mapping_splits_per_s", 2)
-        and reaches("forks_per_s", 0.2)
-        and not reaches("splits_per_s", 20),
-        "cgroup-bloat": reaches("group_limit_per_s", 0.1) and reaches("load_huge_mib", max(1, m["load_mib"] / 2)),
-        "thp-direct-reclaim": reaches("reclaim_huge_ms_per_s", 50),
-        "memory-pressure": reaches("reclaim_single_ms_per_s", 50) or reaches("kswapd_cpu", 0.2),
+        "fault-compaction": over("compaction_huge_ms_per_s", 50),
+        "mthp": over("compaction_middle_ms_per_s", 50),
+        "background-compaction": over("kcompactd_cpu", 0.2),
+        "operator-compaction": over("operator_compaction_ms_per_s", 50),
+        "khugepaged-bloat": over("khugepaged_added_mib", max(64, m["load_mib"] / 4))
+        and over("load_grew_mib", m["khugepaged_added_mib"] / 2),
+        "khugepaged-cpu": over("khugepaged_cpu", 0.2),
+        "huge-page-zeroing": over("huge_fault_mib_per_s", 100)
+        and over("huge_share_of_faults", 0.8)
+        and over("system", 0.5),
+        "split-storm": over("splits_per_s", 20) and not swapping,
+        "fork-cow": over("mapping_splits_per_s", 2) and over("forks_per_s", 0.2) and not over("splits_per_s", 20),
+        "cgroup-bloat": over("group_limit_per_s", 0.1) and over("load_huge_mib", max(1, m["load_mib"] / 2)),
+        "thp-direct-reclaim": over("reclaim_huge_ms_per_s", 50),
+        "memory-pressure": over("reclaim_single_ms_per_s", 50) or over("kswapd_cpu", 0.2),
         "swap-storm": swapping,
-        "huge-page-swap": swapping and reaches("splits_per_s", 10),
-        "io-wait": reaches("iowait", 0.3),
-        "memory-leak": reaches("load_grew_mib", 48)
-        and not reaches("huge_fault_mib_per_s", 1)
-        and not reaches("load_huge_mib", 8),
+        "huge-page-swap": swapping and over("splits_per_s", 10),
+        "io-wait": over("iowait", 0.3),
+        "memory-leak": over("load_grew_mib", 48)
+        and not over("huge_fault_mib_per_s", 1)
+        and not over("load_huge_mib", 8),
     }
     return [name for name, holds in rules.items() if holds]
 

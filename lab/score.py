@@ -126,12 +126,10 @@ def brier(scores: list[Score]) -> float | None:
 
 def false_causes(scores: list[Score]) -> list[Score]:
     """Return likely or confirmed causes about huge pages where no label is about huge pages."""
-    return [
-        s for s in scores if s.column == WRONG and s.confidence != "possible" and not has_huge_page_label(s.recording)
-    ]
+    return [s for s in scores if s.column == WRONG and s.confidence != "possible" and not is_affected(s.recording)]
 
 
-def has_huge_page_label(recording: Recording) -> bool:
+def is_affected(recording: Recording) -> bool:
     """Return whether a label is about huge pages."""
     return any(mechanism_kind(label) == THP for label in recording.labels)
 
@@ -141,12 +139,9 @@ def table(scores: list[Score]) -> Iterator[str]:
     yield "kernel      | hurt: right  wrong  undecided | not hurt: none  false  other | Brier"
     for kernel in [*sorted({answer.recording.kernel for answer in scores}), "all"]:
         rows = [answer for answer in scores if kernel in (answer.recording.kernel, "all")]
-        affected = Counter(answer.column for answer in rows if has_huge_page_label(answer.recording))
-        unaffected = Counter(
-            answer.cause if answer.cause == "none" else answer.column
-            for answer in rows
-            if not has_huge_page_label(answer.recording)
-        )
+        affected = Counter(answer.column for answer in rows if is_affected(answer.recording))
+        others = (answer for answer in rows if not is_affected(answer.recording))
+        unaffected = Counter(answer.cause if answer.cause == "none" else answer.column for answer in others)
         error = brier(rows)
         yield (
             f"{kernel:12}|{affected[RIGHT]:12}{affected[WRONG] + affected[OTHER]:7}{affected[UNDECIDED]:11} |"

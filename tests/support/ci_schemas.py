@@ -161,7 +161,7 @@ SARIF = closed(
 
 
 def _of_many() -> dict[str, Any]:
-    """Return the schema for several bundles, each with a name; there may be none. The category is that of the upload."""
+    """Return the schema for several named bundles; there may be none. The category is that of the upload."""
     form = deepcopy(SARIF)
     run = form["properties"]["runs"]["items"]
     run["required"].remove("automationDetails")

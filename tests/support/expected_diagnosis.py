@@ -104,10 +104,7 @@ def _advice(document: dict[str, Any]) -> str:
 
 
 def _of_the_text(wanted: dict[str, Any], text: str, full: str) -> Iterator[str]:
-    """Yield words that the complete report lacks, and forbidden words of the shorter one with all remedies.
-
-    Lines are broken anywhere: white space counts as one blank.
-    """
+    """Yield words that the complete report lacks, and forbidden words; line breaks count as one blank."""
     flat = " ".join(text.split())
     for said in wanted.get("must_say", ()):
         if said not in " ".join(full.split()):

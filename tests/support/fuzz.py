@@ -333,7 +333,7 @@ def begin_time() -> None:
 
 
 def examine(one: Input, *, wholly: bool = True) -> Finding:
-    """Return the outcome in this process: the input is read, or diagnosed too if `wholly`; one or all commands are run."""
+    """Return the outcome in this process: the input is read, or diagnosed if `wholly`; one or all commands are run."""
     begin_time()
     begun, found = process_time(), Finding()
     with tempfile.TemporaryDirectory() as folder:

@@ -45,7 +45,7 @@ class Hostile:
 
 
 def header(name: bytes, size: int = 0, kind: bytes = b"0", link: bytes = b"", raw_size: bytes = b"") -> bytes:
-    """Return a ustar header with a right checksum, whatever else is wrong. `raw_size` replaces the 12 bytes of the size."""
+    """Return a ustar header with a right checksum, whatever else is wrong. `raw_size` replaces 12 bytes of the size."""
     block = bytearray(512)
     block[: len(name)] = name[:100]
     block[100:136] = b"0000644\0" + b"0000000\0" * 2 + (raw_size or b"%011o\0" % size)

@@ -128,11 +128,10 @@ def counts(stacks: Counted, weight: Weight) -> tuple[Ints, str]:
     """
     if weight is Weight.SAMPLES and len(stacks.samples) and stacks.samples.min() > 0:
         return stacks.samples, "samples"
-    scale = COUNTS_PER_PERCENT if stacks.profile.percent_only else 1
-    numbers = (
-        np.nan_to_num(np.rint(stacks.weight * scale)).clip(int(stacks.profile.percent_only), MAX_COUNT).astype(np.int64)
-    )
-    return numbers, "thousandths of a percent" if stacks.profile.percent_only else "period"
+    in_percent = stacks.profile.percent_only
+    numbers = np.nan_to_num(np.rint(stacks.weight * (COUNTS_PER_PERCENT if in_percent else 1)))
+    unit = "thousandths of a percent" if in_percent else "period"
+    return numbers.clip(int(in_percent), MAX_COUNT).astype(np.int64), unit
 
 
 TASKS: dict[By, Callable[[Task], Task]] = {

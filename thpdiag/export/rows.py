@@ -189,21 +189,16 @@ def parquet_bytes(recorded: Sequence[Recorded]) -> bytes:
     except ImportError as missing:
         raise UsageError(NO_PARQUET) from missing
     columns: dict[str, Any] = {name: [] for name in (*FIRST_COLUMNS, *_labels(recorded), *LAST_COLUMNS)}
-    for series in recorded:
-        varying = {
-            "time": series.times,
-            "value": series.values,
-            "since_boot": series.since_boot,
-            "line": series.lines,
-        }
-        constants = {name: getattr(series, name) for name in ("host", "metric", "unit", "member", "reader")}
-        constants |= {"clock": series.clock or None, **series.entity}
+    for row in recorded:
+        varying = {"time": row.times, "value": row.values, "since_boot": row.since_boot, "line": row.lines}
+        constants = {name: getattr(row, name) for name in ("host", "metric", "unit", "member", "reader")}
+        constants |= {"clock": row.clock or None, **row.entity}
         for name, column in columns.items():
-            column += varying.get(name) or [constants.get(name)] * len(series.values)
+            column += varying.get(name) or [constants.get(name)] * len(row.values)
     kinds = {"value": pa.float64(), "since_boot": pa.bool_(), "line": pa.int64()}
     times = columns["time"]
     arrays = {name: pa.array(cells, kinds.get(name, pa.string())) for name, cells in columns.items() if name != "time"}
-    if {series.clock for series in recorded} - {""} == {"utc"}:
+    if {row.clock for row in recorded} - {""} == {"utc"}:
         plain = pa.array([None if time is None else str(time).removesuffix("Z") for time in times], pa.string())
         arrays["time"] = plain.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", tz="UTC"))
     else:

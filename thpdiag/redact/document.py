@@ -46,18 +46,11 @@ def redact_together(documents: Sequence[Mapping[str, Any]], names: Names) -> lis
 def with_checksums(redacted: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
     """Return a redacted document with the checksums of files, to find equal files. It must not be shown."""
     pairs = zip(_cases(redacted), _cases(original), strict=True)
-    cases = [
-        {
-            **case,
-            "inputs": [
-                {**row, "sha256": old.get("sha256")}
-                for row, old in zip(case["inputs"], old_case["inputs"], strict=True)
-            ],
-        }
-        if case.get("inputs")
-        else dict(case)
-        for case, old_case in pairs
-    ]
+    cases = []
+    for case, old_case in pairs:
+        rows = zip(case.get("inputs") or (), old_case.get("inputs") or (), strict=True)
+        inputs = [{**row, "sha256": old.get("sha256")} for row, old in rows]
+        cases.append({**case, "inputs": inputs} if inputs else dict(case))
     return {**redacted, "cases": cases} if redacted.get("cases") else cases[0]
 
 
@@ -131,10 +124,7 @@ def _entities(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernel_functions(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the kernel functions of the recordings: the entry points of the kernel in stacks, and all that they call.
-
-    Functions of kernel modules of the customer are left out.
-    """
+    """Yield the entry points of the kernel in stacks and all that they call, without the customer's kernel modules."""
     profiles = [profile for document in documents for profile in document.get("profiles") or ()]
     named = [item for profile in profiles for item in (profile.get("modules") or {}).items()]
     private = {name for module, functions in named if module.casefold() not in modules() for name in functions}

@@ -214,12 +214,10 @@ class Words:
                 return match[0]
             if match["atom"] and any(begin <= place < end for begin, end in secret):
                 return self._redact_secret(match[0])
-            named = label(text, place)
-            has_private_label = named is not None and not self._is_public(named.strip(EDGE_CHARACTERS))
-            is_argument = (
-                has_private_label or place >= first_argument or any(begin < place < end for begin, end in web_spans)
-            )
-            return self._replace_match(match, argument=is_argument)
+            name = label(text, place)
+            is_private = name is not None and not self._is_public(name.strip(EDGE_CHARACTERS))
+            in_url = any(begin < place < end for begin, end in web_spans)
+            return self._replace_match(match, argument=is_private or place >= first_argument or in_url)
 
         return _TOKEN.sub(replacement, text)
 

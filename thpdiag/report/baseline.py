@@ -222,10 +222,9 @@ def _kind_of_value(value: object) -> str:
 
 
 def baseline(results: Iterable[Result], reason: str, expires: date | None) -> dict[str, Any]:
-    """Return the baseline that accepts every finding of the results.
+    """Return the baseline that accepts every finding of the results, of which it keeps only the entries in memory.
 
-    Of two findings with one fingerprint it has the more severe one, or both. The results are read one by one; only the
-    entries are kept in memory.
+    Of two findings with one fingerprint it has the more severe one, or both.
     """
     by_fingerprint: dict[str, list[dict[str, Any]]] = {}
     for document in results:
@@ -351,10 +350,9 @@ def _value_mistake(key: str, value: Any) -> str:
 
 
 class Judge:
-    """Matches findings with entries, over one result or the many of a fleet.
+    """Matches findings with entries, over one result or a fleet; `options` are added to the results that it marks.
 
-    It records which entries matched, which hosts of entries were present, and the severity of findings that entries of
-    a baseline are about. `options` are added to the results that it marks.
+    It records the entries that matched, their hosts that were seen, and the severity of findings in a baseline.
     """
 
     def __init__(self, entries: Sequence[Acceptance], today: date, options: Mapping[str, str]) -> None:

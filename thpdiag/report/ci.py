@@ -52,11 +52,8 @@ class Located(NamedTuple):
 
 def file_of(bundle: str, member: str) -> str:
     """Return the path of a member with its bundle before it; once if the bundle is a single file."""
-    archive = bundle.replace("://", "/")
-    inside = member.lstrip("/")
-    return (
-        archive if archive and inside in ("", archive.rpartition("/")[2]) else "/".join(filter(None, [archive, inside]))
-    )
+    base, inside = bundle.replace("://", "/"), member.lstrip("/")
+    return base if base and inside in ("", base.rpartition("/")[2]) else "/".join(filter(None, [base, inside]))
 
 
 def locate_findings(

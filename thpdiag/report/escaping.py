@@ -53,7 +53,7 @@ def _escape_character(match: re.Match[str]) -> str:
 
 
 MAX_PARAGRAPH_CHARACTERS = 4000
-MAX_BLOCK_LINES, MAX_BLOCK_LINE_CHARACTERS = 200, 2000
+MAX_BLOCK_LINES, MAX_LINE = 200, 2000  # lines of a block, characters of a line
 # Characters that begin Markdown, HTML, mathematics, links, and mentions and references of GitHub and GitLab
 _SPECIAL = re.compile(
     r"[\\`*<>\[\]{}|~$&@^]|[#!%]\w|(?<!\w)_|_(?!\w)|://|(?i:www\.|mailto:|\bGH-\d)"
@@ -84,11 +84,7 @@ def code(text: str) -> str:
 
 def code_block(texts: Iterable[str], kind: str = "") -> str:
     """Return a code block with each line unchanged; its fence is longer than any run of backticks in it."""
-    rows = [
-        row if len(row) <= MAX_BLOCK_LINE_CHARACTERS else f"{row[:MAX_BLOCK_LINE_CHARACTERS]} ..."
-        for text in texts
-        for row in lines(text)
-    ]
+    rows = [row if len(row) <= MAX_LINE else f"{row[:MAX_LINE]} ..." for text in texts for row in lines(text)]
     if len(rows) > MAX_BLOCK_LINES:
         rows = [*rows[:MAX_BLOCK_LINES], f"... {len(rows) - MAX_BLOCK_LINES} more lines"]
     fence = "`" * max(3, *(_longest_backtick_run(row) + 1 for row in rows), 3)

@@ -32,8 +32,7 @@ AUTHOR = "thpdiag: "  # `parsers/own_reports.py` recognizes the block by it, so 
 class Block(NamedTuple):
     """The lines, the evidence that they show uncut, the number of the remedy step, and what they show of it.
 
-    `labels` are Do now, Undo and Verify if their commands are shown, To send if the request is; `requests` are the
-    commands of the request.
+    `labels` are Do now, Undo, Verify and To send, if shown; `requests` are the commands of the request.
     """
 
     lines: list[Line]
@@ -211,11 +210,8 @@ def _actions(summary: Summary, most: int) -> tuple[list[Line], frozenset[str]]:
     for label, commands in summary.actions.items():
         script = [line for command in commands for line in lines(command)]
         if len(script) > most:
-            rows.append(
-                Line(
-                    f"{label + ':':<9}{len(script)} lines, under step {summary.step} of What to do", "", len(label) + 1
-                )
-            )
+            text = f"{label + ':':<9}{len(script)} lines, under step {summary.step} of What to do"
+            rows.append(Line(text, "", len(label) + 1))
         elif script:
             shown.add(label)
             rows += _label_commands(label, script)

@@ -47,10 +47,7 @@ class GitHub(Writer):
         reported = {(id(located.host), located.finding.rule) for located in bundle.findings}
         unreported = [host for host in bundle.hosts if (id(host), host.verdict.rule) not in reported]  # or accepted
         annotations = [("notice", VERDICT, _verdict(host, bundle.path)) for host in unreported]
-        annotations += [
-            (_kind(located.finding), rank(located.finding.severity), _annotation(located))
-            for located in bundle.findings
-        ]
+        annotations += [(_kind(row.finding), rank(row.finding.severity), _annotation(row)) for row in bundle.findings]
         for kind, weight, text in annotations:
             self._kept[kind].put(weight, text)
         self._bundles += 1
@@ -64,11 +61,7 @@ class GitHub(Writer):
         if self._ends:
             self._kept["warning"].put(VERDICT, self._incomplete())
         if self._many:
-            counts = [
-                f"{self._verdicts[status]:,} {words}"
-                for status, words in VERDICT_WORDS.items()
-                if self._verdicts[status]
-            ]
+            counts = [f"{n:,} {words}" for status, words in VERDICT_WORDS.items() if (n := self._verdicts[status])]
             hosts = f"{plural(self._verdicts.total(), 'host')} in {plural(self._bundles, 'bundle')}"
             totals = f"{hosts}: {', '.join(counts) or 'none'}"
             self._kept["notice"].put(VERDICT + 1, _command("notice", {"title": "thpdiag triage"}, totals))
@@ -91,11 +84,8 @@ def _kind(finding: Finding) -> str:
 def _annotation(located: Located) -> str:
     title = f"{visible(located.finding.rule)} {headline(located.finding)}"
     properties = {"file": visible(located.file), "line": str(located.line), "title": title}
-    return _command(
-        _kind(located.finding),
-        properties,
-        "\n".join([*annotation_lines(located.host, located.finding), *_bundle_line(located.bundle)]),
-    )
+    rows = [*annotation_lines(located.host, located.finding), *_bundle_line(located.bundle)]
+    return _command(_kind(located.finding), properties, "\n".join(rows))
 
 
 def _verdict(host: Result, bundle: str) -> str:

@@ -48,9 +48,8 @@ class GitLab(Writer):
             place = file_of(bundle.path, path)
             issues.append((LAST_RANK, _issue(description, "cannot-tell", fingerprint, "info", place, 1)))
         if not bundle.is_complete:
-            kind, severity = (
-                (INCOMPLETE, "low") if bundle.hosts else (NO_RESULT, "info" if bundle.is_stray else "medium")
-            )
+            kind = INCOMPLETE if bundle.hosts else NO_RESULT
+            severity = "low" if bundle.hosts else "info" if bundle.is_stray else "medium"
             description = f"{bundle.path}: {kind.replace('-', ' ')} ({bundle.outcome})"
             fingerprint = self._prints(hash_name(kind, bundle.path))
             issues.append((LAST_RANK, _issue(description, kind, fingerprint, SEVERITIES[severity], bundle.path, 1)))

@@ -159,10 +159,8 @@ def _remedies(finding: Finding, first_step: int | None) -> Iterator[str]:
             remedy.verify, messages.same_verification(finding.remedies, number), above=number == first_step
         )
         shown_above = (remedy.undo_now or remedy.undo) if number == first_step else []
-        yield from _commands(
-            "Undo the permanent change" if shown_above else "Undo",
-            [command for command in remedy.undo if command not in shown_above],
-        )
+        undo = [command for command in remedy.undo if command not in shown_above]
+        yield from _commands("Undo the permanent change" if shown_above else "Undo", undo)
         details = (("Cost", remedy.cost), ("Safety", remedy.safety), ("Restart", messages.restart_text(remedy)))
         rows = [f"**{label}:** {paragraph(text)}" for label, text in details if text]
         if rows:

@@ -310,9 +310,7 @@ def headline(finding: Finding) -> str:
 
 def summary(finding: Finding) -> str:
     """Return headline and strongest proof in one line."""
-    return prose(
-        ". ".join([headline(finding), *(evidence.text for evidence in proof(finding)[:1] if evidence.text)]) + "."
-    )
+    return prose(". ".join([headline(finding), *(item.text for item in proof(finding)[:1] if item.text)]) + ".")
 
 
 def annotation_lines(result: Result, finding: Finding) -> Iterator[str]:

@@ -63,8 +63,8 @@ class Sarif(Writer):
         self._presentation = presentation
         self._results, self._hosts = new_spool(), new_spool()
         self._notifications: HighestWeights[dict[str, Any]] = HighestWeights(MAX_NOTIFICATIONS)
-        self._most_severe: dict[str, Finding] = {}  # by rule
-        self._max_confidence: dict[str, str] = {}
+        self._worst: dict[str, Finding] = {}  # by rule
+        self._confidence: dict[str, str] = {}
         self._count = self._characters = self._host_count = self._failed = self._left_out = 0
         self._tool: Tool | None = None
         self._category, self._many = "", many
@@ -110,12 +110,10 @@ class Sarif(Writer):
     def _add_rule(self, finding: Finding) -> None:
         """Take each rule once, with its most severe finding and its highest confidence."""
         name, order = visible(finding.rule), list(PRECISION)
-        if name not in self._most_severe or rank(finding.severity) > rank(self._most_severe[name].severity):
-            self._most_severe[name] = finding
+        if name not in self._worst or rank(finding.severity) > rank(self._worst[name].severity):
+            self._worst[name] = finding
         if finding.confidence:
-            self._max_confidence[name] = min(
-                finding.confidence, self._max_confidence.get(name, order[-1]), key=order.index
-            )
+            self._confidence[name] = min(finding.confidence, self._confidence.get(name, order[-1]), key=order.index)
 
     def _result(self, located: Located) -> str:
         """Return the rule on its own line, and the result with an index to be filled in."""
@@ -125,10 +123,7 @@ class Sarif(Writer):
     def _frame(self) -> dict[str, Any]:
         """Return the log without its results and hosts."""
         tool = self._tool or Tool.model_construct()
-        rules = [
-            _rule(name, self._most_severe[name], self._max_confidence.get(name, "possible"))
-            for name in sorted(self._most_severe)
-        ]
+        rules = [_rule(name, self._worst[name], self._confidence.get(name, "possible")) for name in sorted(self._worst)]
         driver = {"name": "thpdiag", "rules": rules, "properties": {"rulesDigest": visible(tool.rules_digest or "")}}
         invocation = {"executionSuccessful": not self._failed, "toolExecutionNotifications": self._tool_notifications()}
         run = {
@@ -158,7 +153,7 @@ class Sarif(Writer):
         if self._characters > MAX_PACKED_BYTES:
             count = self._count_that_fit(count)
         names = {text.partition("\n")[0] for text in islice(self._results.texts(), count)}
-        self._most_severe = {name: finding for name, finding in self._most_severe.items() if name in names}
+        self._worst = {name: finding for name, finding in self._worst.items() if name in names}
         return count, self._rule_places()
 
     def _count_that_fit(self, most: int) -> int:
@@ -176,7 +171,7 @@ class Sarif(Writer):
         return fitting
 
     def _rule_places(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(sorted(self._most_severe))}
+        return {name: index for index, name in enumerate(sorted(self._worst))}
 
 
 render = partial(write_one, Sarif)
@@ -238,9 +233,8 @@ def _result(located: Located, presentation: Presentation) -> dict[str, Any]:
             "role": messages.role(located.host, finding), "host": host, **({"bundle": bundle} if bundle else {}),
         },
     }  # fmt: skip
-    others = [
-        e for e in messages.places(finding.evidence) if (e.member, line_number(e)) != (located.path, located.line)
-    ]
+    place = (located.path, located.line)
+    others = [e for e in messages.places(finding.evidence) if (e.member, line_number(e)) != place]
     if others:
         result["relatedLocations"] = [
             {"id": number, **_location(file_of(located.bundle, e.member or ""), line_number(e), e),

@@ -121,9 +121,7 @@ def _sections(result: Result, block: Block, level: int) -> Iterator[Section]:
     yield Section("", head, least=2 if result.tool.redacted else 1, weight=4)
     if finding:
         yield _evidence_section(result, finding, block, level)
-        yield Section(
-            "Evidence against", [_evidence(evidence, level) for evidence in finding.against], least=1, weight=2
-        )
+        yield Section("Evidence against", [_evidence(row, level) for row in finding.against], least=1, weight=2)
     yield _denials(result, level)
     if finding and finding.remedies:
         yield _remedies(result, finding, block, level)
@@ -189,10 +187,7 @@ def _host_line(result: Result) -> str:
 
 
 def _policy(settings: Mapping[str, Setting]) -> str:
-    """Return the two settings that decide what a page fault may do, which a reader asks for first.
-
-    They come with other values from the input, which may be of another time or host.
-    """
+    """Return the settings that decide what a page fault may do, with other values of another time or host."""
     known = [(name, settings[f"thp.{name}"]) for name in ("enabled", "defrag") if f"thp.{name}" in settings]
     return ", ".join(f"{name} {setting.value}{_doubt(setting)}" for name, setting in known)
 
@@ -241,11 +236,10 @@ def citation_lines(location: str, text: str, margin: str = "  ") -> list[str]:
 
 def _denials(result: Result, level: int) -> Section:
     """Return what is not the cause, and the figure that denies it; at level 0 the most important of each mechanism."""
-    all_denials = messages.ruled_out(result)
-    shown = all_denials if level else messages.first_screen_denials(result)[: messages.MAX_UNFOLDED_DENIALS]
-    return Section(
-        "Not the cause", [_denial(result, denial) for denial in shown], least=1, hidden=len(all_denials) - len(shown)
-    )
+    denials = messages.ruled_out(result)
+    shown = denials if level else messages.first_screen_denials(result)[: messages.MAX_UNFOLDED_DENIALS]
+    blocks = [_denial(result, denial) for denial in shown]
+    return Section("Not the cause", blocks, least=1, hidden=len(denials) - len(shown))
 
 
 def _denial(result: Result, other: RuledOut) -> list[str]:
@@ -257,11 +251,7 @@ def _denial(result: Result, other: RuledOut) -> list[str]:
 
 
 def _remedies(result: Result, finding: Finding, block: Block, level: int) -> Section:
-    """Return the remedies in the order in which to try them.
-
-    At level 0 the step of the first block has what that block lacks, the others have a sentence; from level 1 on all
-    are complete.
-    """
+    """Return the remedies in the order in which to try them; below level 1 all but one step have one sentence each."""
     remedies = finding.remedies
     intro: list[str] = []
     if len(remedies) > 1:
@@ -306,11 +296,9 @@ def _step(remedies: Sequence[Remedy], number: int, shown: frozenset[str], level:
         rows = fold(prose(messages.expectation(check)), f"{INDENT}Verify: ", f"{INDENT}  ")
         how = [check.how] if check.how and "Verify" not in shown else []
         yield rows + list(messages.command_lines("", how, INDENT))
-    undone_above = (advice.undo_now or advice.undo) if "Undo" in shown else []
-    label = "Undo the permanent change:" if undone_above else "Undo:"
-    if undo := _commands(
-        remedies, number, label, lambda step: [command for command in step.undo if command not in undone_above]
-    ):
+    above = (advice.undo_now or advice.undo) if "Undo" in shown else []
+    label = "Undo the permanent change:" if above else "Undo:"
+    if undo := _commands(remedies, number, label, lambda step: [line for line in step.undo if line not in above]):
         yield undo
     notes = fold(prose(advice.cost), f"{INDENT}Cost: ", f"{INDENT}  ") if advice.cost else []
     if advice.safety:
@@ -345,13 +333,8 @@ def _other_findings(result: Result, first: Finding | None, level: int) -> Iterat
                 rows += _finding_in_full(result, finding, level)
             blocks.append(rows)
         kept = blocks if level else blocks[:MAX_ENTRIES]
-        yield Section(
-            heading,
-            kept,
-            least=heading != "Consequences",
-            weight=1 if heading != "Consequences" else 0.5,
-            hidden=len(blocks) - len(kept),
-        )
+        is_main = heading != "Consequences"
+        yield Section(heading, kept, least=is_main, weight=1 if is_main else 0.5, hidden=len(blocks) - len(kept))
 
 
 def _finding_in_short(result: Result, finding: Finding, level: int) -> Iterator[str]:
@@ -388,9 +371,7 @@ def _finding_in_full(result: Result, finding: Finding, level: int) -> Iterator[s
 def _contradictions(result: Result) -> Section:
     """Return where the places that set huge pages disagree, so that a reader trusts none of them blindly."""
     contradictions = messages.contradictions(result.host.settings)
-    blocks = [
-        fold(prose(with_aside(text, location)), "  ", "      ") for text, location in contradictions[:MAX_ENTRIES]
-    ]
+    blocks = [fold(prose(with_aside(*row)), "  ", "      ") for row in contradictions[:MAX_ENTRIES]]
     if len(contradictions) > MAX_ENTRIES:
         blocks.append([f"  and {len(contradictions) - MAX_ENTRIES} more (-f json)"])
     return Section("Settings that disagree", blocks, least=1, weight=2)
@@ -412,10 +393,8 @@ def _undecided_rules(result: Result, block: Block, level: int) -> Section:
     finding = subject(result)
     steps = messages.confidence_steps(finding)[: None if level else 1] if finding else []
     asked = {*block.requests, *(command for _, asks in steps for command in asks)}
-    remaining = [command for command in commands if command not in asked]
-    request += messages.command_lines(
-        "By hand, most useful first:", remaining if level else remaining[:MAX_REQUESTS], "  "
-    )
+    others = [command for command in commands if command not in asked][: None if level else MAX_REQUESTS]
+    request += messages.command_lines("By hand, most useful first:", others, "  ")
     return Section("Not decided", [*blocks, *([request] if request else [])], least=2, weight=2)
 
 

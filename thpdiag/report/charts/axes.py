@@ -146,9 +146,7 @@ def time_axis(scale: TimeScale, clock: str | None, css_class: str = "small", boo
         for place, words in ticks(scale, clock)
     )
     first, last = scale.stretches[0][0], scale.stretches[-1][1]
-    other = [
-        time for time in (on_other_clock(first, clock, boot), on_other_clock(last, clock, boot)) if time is not None
-    ]
+    other = [time for end in (first, last) if (time := on_other_clock(end, clock, boot)) is not None]
     text = span(first, last, clock) + (f" = {span(other[0][0], other[1][0], other[0][1])}" if other else "")
     return Markup(
         '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="{}">{}{}</p>\n'

@@ -193,9 +193,8 @@ def _place_frames(nodes: _Nodes, kept: Sequence[bool], profile: Profile) -> Iter
         node, start, in_kernel = pending.pop()
         name, depth, share = nodes.name[node], nodes.depth[node], nodes.share[node]
         in_kernel = in_kernel or (depth > 1 and name in entries)
-        inner = sorted(
-            (i for i in nodes.below[node].values() if kept[i]), key=lambda i: (-nodes.share[i], nodes.name[i])
-        )
+        shown = (i for i in nodes.below[node].values() if kept[i])
+        inner = sorted(shown, key=lambda i: (-nodes.share[i], nodes.name[i]))
         own = share - sum(nodes.share[i] for i in inner)
         kind = (ROOT, TASK)[depth] if depth < 2 else KERNEL if in_kernel else OTHER
         left, right = round(start * scale), round((start + share) * scale)

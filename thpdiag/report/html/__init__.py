@@ -76,9 +76,7 @@ def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
 def embedded_document(document: Document | Mapping[str, Any]) -> Markup:
     """Return the element with the document; the same bytes for the same document."""
     plain = plain_document(document) if isinstance(document, Document) else document
-    compressor = zlib.compressobj(
-        7, wbits=16 + zlib.MAX_WBITS, memLevel=7
-    )  # memLevel 7: shorter blocks suit tables of numbers
+    compressor = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, memLevel=7)  # short blocks suit tables of numbers
     packed = compressor.compress(compact(plain).encode("ascii")) + compressor.flush()
     return Markup(_BEGIN + b64encode(_HEADER + packed[len(_HEADER) :]).decode("ascii") + _END)
 
@@ -342,10 +340,7 @@ class Recording:
 
 
 def recordings(result: Result, prefix: str) -> list[Recording]:
-    """Return the recordings in the order of `ordered_profiles`, with the largest picture for the first.
-
-    `prefix` begins ids.
-    """
+    """Return the recordings in order, with the largest picture for the first; `prefix` begins ids."""
     profiles = messages.ordered_profiles(result)
     others = len(profiles) - 1
     other_frames = max(_MIN_FRAMES, (MAX_FRAMES - _MAX_FIRST_FRAMES) // others) if others else 0
