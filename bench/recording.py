@@ -1,12 +1,12 @@
 """Makes the large recording that bench/perf_data.py and bench/perf_script.py measure with, on the spot.
 
 Two million samples and more of everything that this machine does while huge pages are touched, forked and compacted
-([hog.c](hog.c)), files are packed, C is compiled and Python runs. Needs root, `apt install linux-perf` and a C compiler.
+([hog.c](hog.c)), files are packed, C is compiled and Python runs. Needs root, `apt install linux-perf`, a C compiler.
 It discloses this machine (all processes, paths, the host's name): keep it private, in a temporary folder.
 
     python bench/recording.py FOLDER [--samples 2100000]
 
-writes to FOLDER what does not exist yet: `perf.data`; `kallsyms`, the addresses of the kernel's functions; `perf.script`,
+writes to FOLDER what is missing there: `perf.data`; `kallsyms`, the addresses of the kernel's functions; `perf.script`,
 the text by `perf script --no-inline`. No setting of the kernel is changed; memory is compacted while it records.
 """
 

@@ -165,14 +165,14 @@ def _sentence(result: Result, sentence: str) -> list[Line]:
     return [Line(line, style) for line in cut(rows, MAX_SENTENCE_LINES)]
 
 
-def cut(rows: Sequence[str], most: int, width: int = WIDTH) -> list[str]:
-    """Return at most `most` lines, the last with a mark if others are left out."""
-    if len(rows) <= most:
+def cut(rows: Sequence[str], max_lines: int, width: int = WIDTH) -> list[str]:
+    """Return at most `max_lines` lines, the last with a mark if others are left out."""
+    if len(rows) <= max_lines:
         return list(rows)
-    last = rows[most - 1]
+    last = rows[max_lines - 1]
     while columns(last + CUT) > width and " " in last.strip():
         last = last.rpartition(" ")[0]
-    return [*rows[: most - 1], last + CUT]
+    return [*rows[: max_lines - 1], last + CUT]
 
 
 def _proof_lines(proofs: Sequence[Evidence], room: int) -> tuple[list[Line], list[Evidence]]:
@@ -191,7 +191,7 @@ def _proof_lines(proofs: Sequence[Evidence], room: int) -> tuple[list[Line], lis
 
 
 def _proof(evidence: Evidence, max_lines: int) -> tuple[list[str], bool]:
-    """Return `file:line  text` in at most `most` lines, and whether it is uncut; a long path has its own line."""
+    """Return `file:line  text` in at most `max_lines` lines, and whether it is uncut; a long path has its own line."""
     width = WIDTH - len("Proof: ")
     location, text = visible(place(evidence)), prose(_LINE_RANGE.sub("", evidence.text or ""))
     if columns(location) > width // 2 and max_lines > 1:
@@ -203,13 +203,13 @@ def _proof(evidence: Evidence, max_lines: int) -> tuple[list[str], bool]:
     return cut(rows, max_lines, width), False
 
 
-def _actions(summary: Summary, most: int) -> tuple[list[Line], frozenset[str]]:
-    """Return the commands of a step with at most `most` lines each, and the labels shown."""
+def _actions(summary: Summary, max_lines: int) -> tuple[list[Line], frozenset[str]]:
+    """Return the commands of a step with at most `max_lines` lines each, and the labels shown."""
     rows: list[Line] = []
     shown = set()
     for label, commands in summary.actions.items():
         script = [line for command in commands for line in lines(command)]
-        if len(script) > most:
+        if len(script) > max_lines:
             text = f"{label + ':':<9}{len(script)} lines, under step {summary.step} of What to do"
             rows.append(Line(text, "", len(label) + 1))
         elif script:

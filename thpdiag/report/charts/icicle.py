@@ -147,17 +147,17 @@ class _Nodes:
         return node
 
 
-def call_tree(profile: Profile, most: int = MAX_FRAMES) -> CallTree:
-    """Return at most `most` frames; a caller is never smaller than its callee, so the largest are a tree."""
+def call_tree(profile: Profile, max_frames: int = MAX_FRAMES) -> CallTree:
+    """Return at most `max_frames` frames; a caller is never smaller than its callee, so the largest are a tree."""
     nodes, deep = _nodes(profile)
     total, shares = nodes.share[0], nodes.share
     if total < MIN_SHARE:
         return CallTree((), 0.0, MIN_SHARE, 0.0, deep=False)
     kept, least = [False] * len(shares), MIN_SHARE
-    order = sorted(range(len(shares)), key=lambda node: (-shares[node], node))[:most]
+    order = sorted(range(len(shares)), key=lambda node: (-shares[node], node))[:max_frames]
     for node in order:
         kept[node] = shares[node] >= MIN_SHARE * _ROUNDING
-    if len(shares) > most:
+    if len(shares) > max_frames:
         least = max(MIN_SHARE, shares[order[-1]])
     folded = (profile.folded_into_callers or 0.0) + sum(
         share for share, parent, shown in zip(shares, nodes.parent, kept, strict=True) if not shown and kept[parent]
@@ -203,9 +203,9 @@ def _place_frames(nodes: _Nodes, kept: Sequence[bool], profile: Profile) -> Iter
         pending += reversed([(i, begin, in_kernel) for i, begin in zip(inner, starts, strict=False)])
 
 
-def icicle(profile: Profile, name: str, most: int) -> Markup:
+def icicle(profile: Profile, name: str, max_frames: int) -> Markup:
     """Return the figure of a recording; `name` is an id. Empty without samples."""
-    tree = call_tree(profile, most)
+    tree = call_tree(profile, max_frames)
     if not tree.frames:
         return Markup()
     listed = "" if tree.share >= MIN_COMPLETE_SHARE else f"{percent(tree.share)} of the samples that the source lists"
@@ -230,7 +230,7 @@ def icicle(profile: Profile, name: str, most: int) -> Markup:
     )  # fmt: skip
 
 
-def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: int = MAX_FRAMES) -> Markup:
+def differential(stacks: Iterable[tuple[str, float, float]], name: str, max_frames: int = MAX_FRAMES) -> Markup:
     """Return the figure of two recordings from (stack, share before, share after). Empty without samples.
 
     A frame is as wide as the mean of both shares, so that new and removed functions are visible; its colour is the
@@ -245,7 +245,7 @@ def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: in
             prefix = ";".join(path[:depth])
             old, new = shares.get(prefix, (0.0, 0.0))
             shares[prefix] = old + before, new + after
-    tree = call_tree(Profile.model_construct(folded=means), most)
+    tree = call_tree(Profile.model_construct(folded=means), max_frames)
     if not tree.frames:
         return Markup()
     frames, path_names = [], [""] * (MAX_DEPTH + 1)

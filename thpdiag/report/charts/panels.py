@@ -169,9 +169,9 @@ def drawn_lines(series: Sequence[result.TimelineSeries]) -> Iterator[tuple[str |
 
 
 def _points(series: result.TimelineSeries) -> Iterator[Point]:
-    for at, low, high, mean in series.points:
-        if drawable(at) and drawable(low) and drawable(high) and drawable(mean):
-            yield at, low, high, mean
+    for time, low, high, mean in series.points:
+        if drawable(time) and drawable(low) and drawable(high) and drawable(mean):
+            yield time, low, high, mean
 
 
 def _plots(
@@ -288,15 +288,15 @@ def _mark(action: result.Action, series: Sequence[result.TimelineSeries]) -> Mar
     if drawable(action.t):
         return Mark(action.t, action.clock, before=False, action=action)
     rows = []
-    for one in series:
-        member, _, line = (one.source or "").rpartition(":")
-        first = next(_points(one), None)
+    for row in series:
+        member, _, line = (row.source or "").rpartition(":")
+        first = next(_points(row), None)
         if action.line is not None and member == action.member and line.isdecimal() and first:
-            rows.append((int(line), first[0], one.clock))
-    following = [one for one in rows if action.line is not None and one[0] > action.line]
+            rows.append((int(line), first[0], row.clock))
+    following = [row for row in rows if action.line is not None and row[0] > action.line]
     if not following:
         return None
-    _, time, clock = min(following, key=lambda one: one[:2])
+    _, time, clock = min(following, key=lambda row: row[:2])
     return Mark(time, clock, before=True, action=action)
 
 
@@ -352,13 +352,13 @@ def _grid(scale: TimeScale, clock: str | None) -> Markup:
 
 def _mark_texts(axis: Axis, known: Sequence[Episode], marks: Sequence[Mark]) -> Markup:
     """Return the texts of actions and the numbers of episodes above the plots, in rows, so that none overlap."""
-    told = [(axis.scale.x(mark.time), mark.words, "told") for mark in marks]
+    marks_and_numbers = [(axis.scale.x(mark.time), mark.words, "told") for mark in marks]
     for episode in known:
         if episode.clock == axis.clock and axis.scale.shows(episode.first, episode.last):
-            told.append((axis.scale.x(episode.first), str(episode.number), "small"))
+            marks_and_numbers.append((axis.scale.x(episode.first), str(episode.number), "small"))
     ends = [-1.0] * MARK_ROWS
     texts = []
-    for place, words, look in sorted(told):
+    for place, words, look in sorted(marks_and_numbers):
         side = anchor(place) if place > WIDTH / 2 else "start"
         width = MARK_LETTER * len(words) + 8
         left = place - width if side == "end" or place + width > WIDTH else place
