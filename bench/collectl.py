@@ -1,4 +1,4 @@
-"""What reading two hours of collectl costs, beside collectl's own playback.
+"""The cost of reading two hours of collectl, compared with collectl's own playback.
 
 Records this machine for some seconds as the daemon does (all processes and slabs, gzip), repeats its intervals to two
 hours of 10 s, processes every 60 s, and measures in turn, CPU seconds of all processes, from the start of the process
@@ -54,13 +54,13 @@ def main() -> None:
 
 
 def compiled_once(folder: Path) -> None:
-    """Modules are compiled by the first run, which is not counted, as those of an installed program are."""
+    """Compile modules by the first run, which is not counted, as those of an installed program are compiled."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
 def read(file: Path) -> str:
-    """A recording to its records; what they hold."""
+    """Return a summary of the records of a recording."""
     found = list(collectl_raw.BULK_PARSER.read(Source(file.name), Content(chunks(file))))
     series = [record for record in found if isinstance(record, Series)]
     host = next(rows for rows in series if rows.kind == "system")
@@ -70,7 +70,7 @@ def read(file: Path) -> str:
 
 
 def chunks(file: Path) -> Iterator[bytes]:
-    """Decompressed; what else the walk through a bundle costs says intake.py."""
+    """Yield decompressed chunks; intake.py measures the other costs of walking a bundle."""
     with gzip.open(file) as content:
         while chunk := content.read(CHUNK):
             yield chunk
@@ -94,9 +94,9 @@ def measured(recording: Path, pairs: int) -> bool:
 
 
 def made(folder: Path, hours: float) -> Path:
-    """A recording of so many hours, of the intervals of a short one."""
+    """Write a recording of this many hours from the intervals of a short one."""
     subprocess.run(["collectl", *OPTIONS, "-f", str(folder)], check=True, capture_output=True)
-    file = next(folder.glob("*.raw.gz"))  # collectl believes only names with the host's
+    file = next(folder.glob("*.raw.gz"))  # collectl accepts only names with the host's name
     short = gzip.decompress(file.read_bytes())
     head, *parts = re.split(rb"(?m)^(?=>>> )", short)
     head = head.replace(b" Interval: 1:2 ", b" Interval: %d:%d " % (EVERY, PROCESSES_EVERY))
@@ -108,7 +108,7 @@ def made(folder: Path, hours: float) -> Path:
 
 
 def repeated(parts: list[bytes], count: int) -> Iterator[bytes]:
-    """So many intervals with new times; processes in every sixth. The last one is a time without counters."""
+    """Yield this many intervals with new times; processes in every sixth. The last one is a time without counters."""
     begun = float(parts[0].split(None, 2)[1])
     full = cycle([part for part in parts if b"\nproc:" in part])
     light = cycle([part for part in parts[:-1] if b"\nproc:" not in part])

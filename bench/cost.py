@@ -1,4 +1,4 @@
-"""What a command costs, alone and beside a peer: CPU seconds of all that it starts, wall seconds, peak memory."""
+"""The cost of a command, alone or compared with another: CPU seconds of all processes, wall seconds, peak memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Cost:
 
 
 def cost(command: Sequence[str], *, keep: Sequence[int] = (0,)) -> Cost:
-    """Run a command without its output. `keep` are the exit codes of a run that counts."""
+    """Run a command without its output. `keep` are the exit codes of a valid run."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     begun = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as child:
@@ -39,7 +39,7 @@ def cost(command: Sequence[str], *, keep: Sequence[int] = (0,)) -> Cost:
 
 
 def in_turn(one: Sequence[str], other: Sequence[str], pairs: int, *, keep: Sequence[int] = (0,)) -> list[Pair]:
-    """Costs of both, pair by pair. Who goes first changes from pair to pair; the first pair is not counted."""
+    """Return costs of both, pair by pair. The order alternates; the first pair is not counted."""
     found = []
     for turn in range(pairs + 1):
         if turn % 2:
@@ -51,7 +51,7 @@ def in_turn(one: Sequence[str], other: Sequence[str], pairs: int, *, keep: Seque
 
 
 def ratio(label: str, pairs: Sequence[Pair], bar: float | None = None, figure: str = "cpu") -> bool:
-    """Print medians, minima and the ratios of one figure; whether the median of the pairs misses the bar."""
+    """Print medians, minima and the ratios of one figure; return whether the median of the pairs exceeds the bar."""
     ours, theirs = ([getattr(pair[side], figure) for pair in pairs] for side in (0, 1))
     median = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
     print(

@@ -1,7 +1,7 @@
-"""A program that takes bundles from a pipe: what a few of them cost it, so that two programs can take turns.
+"""A program that takes bundles from a pipe, so that the costs of two programs can be measured in turns.
 
-A machine that many share is a fifth faster or slower from one half minute to the next, and CPU seconds with it. Turns
-of a few seconds, one program idle while the other works, let both have the same.
+The speed of a shared machine varies by a fifth from one half minute to the next, and CPU seconds with it. In turns of a
+few seconds, one program idle while the other works, both get the same conditions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 class Fed:
-    """To be used as a context. `done` says of a line that it prints how many bundles are done; it prints to `told`."""
+    """A context manager. `done` parses the number of finished bundles from a line; `told` is the stream of lines."""
 
     def __init__(self, command: Sequence[str], told: str, done: Callable[[str], int]) -> None:
         pipes: dict[str, int] = {"stdout": subprocess.DEVNULL, told: subprocess.PIPE}
@@ -27,7 +27,7 @@ class Fed:
         self._done = done
 
     def cost(self, bundles: Sequence[Path]) -> float:
-        """CPU seconds of all its processes from the bundles' names to their results."""
+        """Return CPU seconds of all its processes from the bundles' names to their results."""
         before = self._spent()
         self._given += len(bundles)
         self._program.stdin.writelines(f"{path}\n" for path in bundles)
@@ -37,7 +37,7 @@ class Fed:
         return self._spent() - before
 
     def _spent(self) -> float:
-        """Of processes that have ended their parents know."""
+        """Return CPU seconds; parents account for processes that have ended."""
         return sum(ticks for pid in tree(self._program.pid) for ticks in _ticks(pid)) / TICK
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class Fed:
 
 
 def tree(pid: int) -> Iterator[int]:
-    """A process and all below it, of whatever thread."""
+    """Return a process and all its descendants, of any thread."""
     yield pid
     for thread in Path(f"/proc/{pid}/task").iterdir():
         for child in (thread / "children").read_text().split():
@@ -59,5 +59,5 @@ def tree(pid: int) -> Iterator[int]:
 
 
 def _ticks(pid: int) -> list[int]:
-    """utime, stime, cutime and cstime (proc_pid_stat(5))."""
+    """Return utime + stime + cutime + cstime (proc_pid_stat(5))."""
     return [int(word) for word in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]]

@@ -1,9 +1,9 @@
-"""What a reader meets first: lines of the text, where its first command is, printed pages, words of the folded page.
+"""The first impression of a report: lines of text, line of the first command, printed pages, words of the folded page.
 
 For the five public accounts, a large capture, and further inputs named on the command line. The page is opened in
-Chromium without a click (THPDIAG_CHROMIUM names another than that of the path): its words are those that are drawn
-while details are closed, its pages those of A4 paper. The bars: 60 lines, 14 for the first command, 8 pages. Exits
-with 1 if one is missed.
+Chromium without a click (THPDIAG_CHROMIUM names another than that of the path): its words are those visible while
+details are closed, its pages those of A4 paper. The bars: 60 lines, 14 for the first command, 8 pages. Exits with 1 if
+one is exceeded.
 
     python bench/first_screen.py [INPUT ...]
 """
@@ -33,7 +33,7 @@ PDF_PAGE = re.compile(rb"/Type\s*/Page\b")
 
 
 class Figures(NamedTuple):
-    """Of one input; a line is counted from 1, 0 is a text without a command."""
+    """The figures of one input; lines are counted from 1, 0 is a text without a command."""
 
     lines: int
     command_line: int
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def measure(document: dict[str, Any], browser: Any, file: Path) -> Figures:
-    """Of the result of an input."""
+    """Return the figures of a result."""
     lines = render_text(document).splitlines()
     command_line = next((at for at, line in enumerate(lines, 1) if line.startswith("Do now:")), 0)
     file.write_text(render_page(document), encoding="utf-8")

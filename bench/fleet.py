@@ -1,6 +1,6 @@
-"""What the page of a fleet costs: bytes, seconds, memory, the first paint, and how soon the search answers.
+"""The cost of the page of a fleet: bytes, seconds, memory, the first paint, and the latency of the search.
 
-Makes a store of hosts that never were (`fleet_of_hosts.py`), then:
+Makes a store of synthetic hosts (`fleet_of_hosts.py`), then:
 
 - writes the page, in a process of its own each time: wall and CPU seconds, the peak of memory, bytes; the bars are 20 s
   and 20 MB. The same with a tenth of the hosts, and with two nights of all, tells how memory grows;
@@ -72,7 +72,7 @@ def write(store: Path, page: Path) -> None:
 
 
 def measured(folder: Path, hosts: int, runs: int) -> bool:
-    """Whether the page of all hosts takes too long or is too large."""
+    """Return whether the page of all hosts takes too long or is too large."""
     page = folder / "page.html"
     for count, nights in ((hosts // 10, 1), (hosts, 2), (hosts, 1)):
         store = folder / f"{count}-{nights}"
@@ -95,7 +95,7 @@ def told(bundles: int, nights: int, costs: list[Cost], size: int) -> None:
 
 
 def browsed(page: Path, pairs: int) -> bool:
-    """Whether a letter in the search takes too long."""
+    """Return whether a letter in the search takes too long."""
     from playwright.sync_api import sync_playwright
 
     program = os.environ.get("THPDIAG_CHROMIUM") or shutil.which("chromium")
@@ -113,7 +113,7 @@ def browsed(page: Path, pairs: int) -> bool:
 
 
 def searched(browser: Any, file: Path) -> list[float]:
-    """CPU milliseconds of the main thread for each change of the words."""
+    """Return CPU milliseconds of the main thread for each change of the words."""
     shown = browser.new_context(viewport={"width": 1200, "height": 900}).new_page()
     shown.goto(file.as_uri())
     session = shown.context.new_cdp_session(shown)

@@ -1,4 +1,4 @@
-"""Results of hosts that never were, as a night of a large fleet might bring them: the same for the same numbers."""
+"""Results of synthetic hosts, as a night of a large fleet might produce them: the same for the same numbers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FAILED = (
 
 
 def results(hosts: int, night: int = 0) -> Iterator[BundleResult]:
-    """One bundle for each host; one in a hundred came to no result. Another night has other findings."""
+    """Yield one bundle for each host; one in a hundred has no result. Another night has other findings."""
     for number in range(hosts):
         chance = random.Random(f"{number} {night}")
         sha = sha256(f"{number} {night}".encode()).hexdigest()
@@ -63,7 +63,7 @@ def name(number: int) -> str:
 
 
 def document(number: int, chance: random.Random, night: int = 0) -> dict[str, Any]:
-    """A small result: verdict, host, and what is found."""
+    """Return a small result: verdict, host, and findings."""
     rule = chance.choices((None, *FINDINGS), (95, 0.3, 1, 1, 1, 1, 0.7))[0]
     os, platform, kernels, apps, enabled = GROUPS[number % 7]
     verdict: dict[str, Any] = {"status": "nothing_found", "sentence": WELL}

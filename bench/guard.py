@@ -1,11 +1,11 @@
-"""What the guard costs per bundle, and which pool can carry it.
+"""The cost of the sandbox per bundle, and the choice of a process pool.
 
     python bench/guard.py [--count 40] [--rounds 5] [BUNDLE...]
 
-Ways, each in a process of its own, in turn: a loop over `analyze` in one process; the same with each bundle in a
-guarded child; a pool of one or two processes from a fork server, which guard; the pool of a triage.
-Prints wall and CPU milliseconds per bundle. Then 300 tasks of which
-every tenth kills its process: how many of the others came back, and how many deaths were named.
+Variants, each in a process of its own, in turn: a loop over `analyze` in one process; the same with each bundle in a
+sandboxed child; a pool of one or two processes from a fork server, which sandbox; the pool of a triage. Prints wall and
+CPU milliseconds per bundle. Then 300 tasks of which every tenth kills its process: how many of the others returned, and
+how many deaths were named.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TASKS = 300
 
 
 def loop(call: Callable[[Path], object], paths: Sequence[Path]) -> float:
-    """Seconds for all, one after the other."""
+    """Return seconds for all, one after the other."""
     freeze_memory()
     begun = time.perf_counter()
     for path in paths:
@@ -42,7 +42,7 @@ def loop(call: Callable[[Path], object], paths: Sequence[Path]) -> float:
 
 
 def executor(workers: int, paths: Sequence[Path]) -> float:
-    """The same in a pool, without its start."""
+    """Return the same in a pool, without its start."""
     context = fork_server_context(["guarded_bundle"])
     with ProcessPoolExecutor(workers, mp_context=context, initializer=freeze_memory) as pool:
         list(pool.map(nothing, range(workers)))
@@ -52,7 +52,7 @@ def executor(workers: int, paths: Sequence[Path]) -> float:
 
 
 def pool(workers: int, paths: Sequence[Path]) -> float:
-    """The same in the pool of a triage."""
+    """Return the same in the pool of a triage."""
     with WorkerPool(workers, calls, ["guarded_bundle"]) as processes:
         for first in [processes.submit(partial(nothing, number)) for number in range(workers)]:
             first.result()
@@ -63,7 +63,7 @@ def pool(workers: int, paths: Sequence[Path]) -> float:
 
 
 def calls() -> Callable[[Callable[[], object]], object]:
-    """In a process of the pool: a message is a call."""
+    """Run in a process of the pool: a message is a call."""
     freeze_memory()
     return lambda call: call()
 
@@ -79,7 +79,7 @@ WAYS: dict[str, Callable[[Sequence[Path]], float]] = {
 
 
 def with_deaths(name: str) -> str:
-    """What came of tasks of which every tenth kills its process."""
+    """Return the outcome of tasks of which every tenth kills its process."""
     begun = time.perf_counter()
     if name == "executor of 2, guarded":
         with ProcessPoolExecutor(2, mp_context=fork_server_context(["guarded_bundle"])) as pool:
@@ -94,7 +94,7 @@ def with_deaths(name: str) -> str:
 
 
 def cost(name: str, count: int, paths: Sequence[Path]) -> tuple[float, float]:
-    """Wall and CPU seconds of a way, without its start; those of all processes, for this one adopts them."""
+    """Return wall and CPU seconds of a variant without its start, for all processes: this one adopts them."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     with subprocess.Popen(
         [sys.executable, __file__, "--way", name, "--count", str(count), *map(str, paths)], stdout=subprocess.PIPE
@@ -110,7 +110,7 @@ def cost(name: str, count: int, paths: Sequence[Path]) -> tuple[float, float]:
 
 
 def one(name: str, paths: Sequence[Path], count: int) -> None:
-    """A way in this process."""
+    """Run a variant in this process."""
     print(WAYS[name]([paths[number % len(paths)] for number in range(count)]))
 
 

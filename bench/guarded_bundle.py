@@ -1,4 +1,4 @@
-"""What the processes of `guard.py` do: one bundle, by calls that pickle knows, with the rules loaded at import."""
+"""The work of the processes of `guard.py`: one bundle, by calls that pickle knows, with the rules loaded at import."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from thpdiag.sandbox.supervise import run_in_child
 RULES = load_rules([builtin_rules()])
 LOADED = (np.__name__, pd.__name__, all_parsers(), bulk_parsers())
 BAD_EVERY = 10
-WARMED = analyze([Path("-")], RULES, stdin=BytesIO(b"nothing that is known\n"))  # patterns are compiled, rules judged
+WARMED = analyze([Path("-")], RULES, stdin=BytesIO(b"nothing that is known\n"))  # compiles patterns, evaluates rules
 
 
 def nothing(_number: int) -> None:
-    """A task that shows that the pool has begun."""
+    """A task that shows that the pool has started."""
 
 
 def document(path: Path) -> bytes:
-    """The result document of a bundle."""
+    """Return the result document of a bundle."""
     return json.dumps(analyze([path], RULES), default=dict).encode()
 
 
@@ -37,7 +37,7 @@ def answer(path: Path) -> Answer:
 
 
 def in_guard(path: Path) -> Outcome:
-    """The same in a child of this process."""
+    """Return the same from a child of this process."""
     found = run_in_child(Answering(path), cell=Allowed((path,)))
     if found.name != "ok":
         raise RuntimeError(found.sentence)
@@ -55,7 +55,7 @@ class Answering:
 
 
 def small(number: int) -> int:
-    """A task that is nothing, but for every tenth, which kills its process."""
+    """An empty task; every tenth kills its process."""
     if number % BAD_EVERY == BAD_EVERY - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     return number

@@ -1,7 +1,7 @@
 """The logs that the report of a bare virtual machine lacks: a server's syslog and kern.log.
 
-Every line is one that this machine has said: its kernel (dmesg), its packages (dpkg.log), its services (systemctl) and
-its processes' names and pids. The order, the times and how often each comes are made, the same from run to run.
+Every line is from this machine: its kernel (dmesg), its packages (dpkg.log), its services (systemctl), and names and
+pids of its processes. Order, times and frequencies are synthetic, the same from run to run.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pathlib import Path
 
 FIRST = datetime(2026, 11, 15, tzinfo=UTC)
 PART = 5000  # lines
-KERNEL = 12  # of the lines of syslog one is of the kernel, which kern.log repeats
+KERNEL = 12  # one of 12 lines of syslog is from the kernel and repeated in kern.log
 HOST = "vm"
 _STAMP = re.compile(r"^\[ *([\d.]+)\] ")
 
 
 def logs(packed: int, preset: int) -> dict[str, bytes]:
-    """`var/log/syslog` and `var/log/kern.log`, which take about so many bytes under xz."""
+    """Return `var/log/syslog` and `var/log/kern.log` of about this many bytes under xz."""
     lines, packer, syslog, size = _lines(), lzma.LZMACompressor(preset=preset), bytearray(), 0
     while size < packed:
         part = "".join(islice(lines, PART)).encode()

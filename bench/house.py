@@ -1,10 +1,10 @@
-"""How large the house is, what its functions are called, and how much of it one run enters.
+"""The size of the code base, the names of its functions, and how much of it one run enters.
 
     python bench/house.py [CHECKOUT]
 
-Counts what is under CHECKOUT/thpdiag (this one, or an older one beside it): files, lines, functions; names that are one
-participle, adverb or preposition; files and functions that are entered from the command line to the HTML page; the CPU
-of a run with bytecode compiled. Functions that run while a module is imported are not entered by the run.
+Counts below CHECKOUT/thpdiag (this one, or an older one): files, lines, functions; names that are one participle,
+adverb or preposition; files and functions entered from the command line to the HTML page; the CPU of a run with
+compiled bytecode. Functions that run while a module is imported do not count as entered.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ print(len(files), len(functions), named, sum(name.startswith("thpdiag") for name
 
 
 def is_private_word(name: str) -> bool:
-    """Whether a function's name is one participle, adverb or preposition."""
+    """Return whether a function's name is one participle, adverb or preposition."""
     word = name.strip("_")
     is_participle = len(word) > 4 and "_" not in word and word.endswith("ed") and word not in OTHER_WORDS
     return word in PRIVATE_WORDS or is_participle
@@ -94,7 +94,7 @@ def entered(checkout: Path, label: str, source: Path) -> None:
 
 
 def cpu(checkout: Path, *arguments: str | Path, times: int = 7) -> float:
-    """Seconds of CPU of a Python process, the least of several."""
+    """Return seconds of CPU of a Python process, the least of several runs."""
     seconds = []
     for _ in range(times):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -105,7 +105,7 @@ def cpu(checkout: Path, *arguments: str | Path, times: int = 7) -> float:
 
 
 def main(checkout: Path) -> None:
-    """Print all of it."""
+    """Print all figures."""
     sizes(checkout / "thpdiag")
     with tempfile.TemporaryDirectory() as folder:
         ticket = Path(folder) / "vmstat.txt"

@@ -1,4 +1,4 @@
-"""Three small rules for insights-core, as somebody would write them who looks for the same trouble.
+"""Three small rules for insights-core, as a user would write them to find the same problems.
 
 `sosreport.py` runs them; thpdiag itself needs neither them nor insights-core.
 """
@@ -10,12 +10,12 @@ from insights.parsers.meminfo import MemInfo
 from insights.parsers.transparent_hugepage import ThpEnabled
 
 HUGE_ORDER = 9  # 2 MiB of 4 KiB pages
-MANY = 0.5  # of the anonymous memory
+MIN_HUGE_SHARE = 0.5  # of the anonymous memory
 
 
 @rule(ThpEnabled, CmdLine)
 def overridden(enabled: ThpEnabled, cmdline: CmdLine) -> object:
-    """The boot line says one thing and the kernel does another."""
+    """The kernel has another setting than the boot line."""
     booted = cmdline.get("transparent_hugepage", [enabled.active_option])
     if booted[-1] != enabled.active_option:
         return make_fail("OVERRIDDEN", boot=booted[-1], now=enabled.active_option)
@@ -26,7 +26,7 @@ def overridden(enabled: ThpEnabled, cmdline: CmdLine) -> object:
 def many_huge_pages(enabled: ThpEnabled, memory: MemInfo) -> object:
     """Most anonymous memory is in huge pages."""
     share = memory.huge_pages.anon / memory.anon.pages if memory.anon.pages else 0.0
-    if share > MANY and enabled.active_option == "always":
+    if share > MIN_HUGE_SHARE and enabled.active_option == "always":
         return make_fail("MANY_HUGE_PAGES", share=round(share, 2))
     return make_pass("FEW_HUGE_PAGES", share=round(share, 2))
 

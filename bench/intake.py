@@ -1,12 +1,12 @@
-"""What intake costs beside decompression alone.
+"""The cost of intake compared with decompression alone.
 
 Builds a bundle as sos does (its order of members, Python's tarfile, xz preset 3): 20,000 members, 64 MB of content.
 Then measures in alternating pairs the CPU seconds of a process that walks it, with nothing and with 500 members
 wanted, and of `xz -dc | wc -c`. The bar is 1.10 for the median of the pairs; the start of the interpreter and its
 imports are counted, and given apart.
 
-Last, `thpdiag analyze` on an archive of 300,000 empty members beside `tar -t`: at most 3 times its CPU, 120 MB, and a
-document of less than 2 MB.
+Last, `thpdiag analyze` on an archive of 300,000 empty members compared with `tar -t`: at most 3 times its CPU, 120 MB,
+and a document of less than 2 MB.
 
     python bench/intake.py [--pairs 15]
 """
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def many_empty_members(folder: Path, pairs: int) -> bool:
-    """Whether a bar is missed."""
+    """Return whether a bar is exceeded."""
     archive, document = folder / "many.tar.gz", folder / "many.json"
     with tarfile.open(archive, "w:gz") as tar:
         for number in range(EMPTY):
@@ -99,7 +99,7 @@ def many_empty_members(folder: Path, pairs: int) -> bool:
 
 
 def cpu(command: list[str]) -> float:
-    """CPU seconds of the command and its children."""
+    """Return CPU seconds of the command and its children."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -120,7 +120,7 @@ def build(bundle: Path) -> None:
 
 
 def paths() -> list[str]:
-    """version.txt and the two leading folders, then the tree in sorted order, as sos packs it."""
+    """Yield version.txt and the two leading folders, then the tree in sorted order, as sos packs it."""
     tree = [
         f"etc/{part}.d/{number:03}-{part}.conf"
         for part in ("pki", "profile", "selinux", "tuned")
@@ -153,7 +153,7 @@ def paths() -> list[str]:
 
 
 def sizes(chance: random.Random, names: list[str]) -> list[tuple[str, int]]:
-    """Most members are tiny, logs are large; in all CONTENT bytes."""
+    """Return sizes that sum to CONTENT bytes: most members are tiny, logs are large."""
     raw = [chance.paretovariate(1.1) * (3000 if name.startswith("var/log") else 40) for name in names]
     raw = [min(size, 200_000.0) for size in raw]
     share = CONTENT / sum(raw)
@@ -176,7 +176,7 @@ WORDS = [
 
 
 def content(chance: random.Random, size: int) -> bytes:
-    """Log-like text that packs about 5 to 1."""
+    """Return log-like text that compresses about 5 to 1."""
     lines: list[str] = []
     length = 0
     while length < size:

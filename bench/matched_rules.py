@@ -1,9 +1,9 @@
-"""From a recording to matched rules, and what each step took: the program that bench/perf_data.py measures.
+"""From a recording to matched rules, with the time of each step: the program that bench/perf_data.py measures.
 
     python bench/matched_rules.py perf.data kallsyms [--signatures 100]
 
 reads both files, gives the kernel's functions their names, judges all rules that are shipped, and prints CPU seconds
-by step as JSON. It is `thpdiag analyze` without what has nothing to do with recordings: the readers of texts, the
+by step as JSON. It is `thpdiag analyze` without the parts unrelated to recordings: the parsers of texts, the
 checksum of the member, the report. With `--signatures` it also judges so many made-up checks of two parts (a family as
 the running function or anywhere, called from another family).
 """
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def read(path: Path) -> Iterator[TaggedRecord]:
-    """The records of a recording, or the table of symbols."""
+    """Return the records of a recording, or the table of symbols."""
     with path.open("rb") as file:
         chunks = iter(lambda: file.read(CHUNK), b"")
         reader = perf_data.BULK_PARSER if path.suffix == ".data" else kernel_symbols.KALLSYMS
@@ -77,13 +77,13 @@ def read(path: Path) -> Iterator[TaggedRecord]:
 
 
 def thinned(spent: dict[str, float]) -> dict[str, float]:
-    """Of the signatures only the last moment."""
+    """Keep only the last moment of the signatures."""
     last = [name for name in spent if name.startswith("signatures")][-1:]
     return {name: moment for name, moment in spent.items() if name in last or not name.startswith("signatures")}
 
 
 def signatures(count: int) -> Iterator[ProfileCheck]:
-    """So many checks of two parts, all of different families."""
+    """Return this many checks of two parts, all of different families."""
     pairs = itertools.permutations(sorted(name for name in families() if name != "idle"), 2)
     for number, (where, under) in enumerate(itertools.islice(pairs, 0, count * 7, 7)):
         place = "self" if number % 2 else "anywhere"
@@ -91,7 +91,7 @@ def signatures(count: int) -> Iterator[ProfileCheck]:
 
 
 def described(every: list[StateView]) -> dict[str, object]:
-    """What was read, so that a fast answer is not an empty one."""
+    """Return a summary of the input, so that a fast answer is not an empty one."""
     profiles = [profile for scene in every for profile in scene.state.profiles]
     return {
         "events": [profile.event for profile in profiles],

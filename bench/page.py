@@ -1,4 +1,4 @@
-"""What the page of a large bundle costs: bytes, CPU seconds of rendering, and the first paint in Chromium.
+"""The cost of the page of a large bundle: bytes, CPU seconds of rendering, and the first paint in Chromium.
 
 Makes a bundle: the text of a recording with 2,000 different frames, few of them large and many small, and ten series of
 a day of seconds (vmstat -t, and a shell loop over /proc/vmstat and /proc/meminfo). It is analysed once. Then, in turn
@@ -82,7 +82,7 @@ def told(what: str, size: int, bar: int) -> bool:
 
 
 def thousand() -> bool:
-    """Whether a thousand pages like those of the fixtures are too large."""
+    """Return whether a thousand pages like those of the fixtures are too large."""
     bundles = [path for path in (FIXTURES / "stories").glob("*/bundle")] + list(
         (FIXTURES / "captures").glob("*/bundle")
     )
@@ -107,7 +107,7 @@ def rendering(document: dict[str, Any], runs: int) -> bool:
 
 
 def painted(browser: Any, file: Path) -> float:
-    """Milliseconds to the first contentful paint, in a context of its own."""
+    """Return milliseconds to the first contentful paint, in a context of its own."""
     context = browser.new_context(viewport={"width": 1200, "height": 900})
     shown = context.new_page()
     shown.goto(file.as_uri())
@@ -117,7 +117,7 @@ def painted(browser: Any, file: Path) -> float:
 
 
 def painting(page: str, pairs: int) -> bool:
-    """Whether the first paint comes too late, in a fresh context each time."""
+    """Return whether the first paint is too late, in a fresh context each time."""
     from playwright.sync_api import sync_playwright
 
     names = ("chromium-headless-shell", "chromium")
@@ -143,7 +143,7 @@ def painting(page: str, pairs: int) -> bool:
 
 
 def analysed(folder: Path) -> dict[str, Any]:
-    """The result of the bundle."""
+    """Return the result of the bundle."""
     (folder / "perf-script.txt").write_text("\n".join(stacks()) + "\n")
     (folder / "vmstat.txt").write_text("\n".join(rows()) + "\n")
     (folder / "counters.txt").write_text("\n".join(counters()) + "\n")
@@ -151,7 +151,7 @@ def analysed(folder: Path) -> dict[str, Any]:
 
 
 def stacks() -> Iterator[str]:
-    """Half of the samples compact for huge pages; the others lie in chains of callers, the first the most often."""
+    """Yield samples: half compact for huge pages; the others are chains of callers, the first the most frequent."""
     chance = random.Random(FRAMES)
     chains = [[f"step_{chain}_{depth}" for depth in range(10)] for chain in range(FRAMES // 10)]
     often = [1 / rank for rank in range(1, len(chains) + 1)]
@@ -164,7 +164,7 @@ def stacks() -> Iterator[str]:
 
 
 def rows() -> Iterator[str]:
-    """A day of vmstat -t."""
+    """Yield a day of vmstat -t."""
     chance = random.Random(SECONDS)
     head = "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----"
     names = " r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st                 UTC"
@@ -180,7 +180,7 @@ def rows() -> Iterator[str]:
 
 
 def counters() -> Iterator[str]:
-    """A day of a loop in a shell, each second the counters of huge pages."""
+    """Yield a day of a shell loop, each second the counters of huge pages."""
     chance = random.Random(SERIES)
     names = ("compact_stall", "compact_fail", "thp_fault_alloc", "thp_fault_fallback", "thp_collapse_alloc")
     totals = dict.fromkeys(names, 1000)

@@ -1,4 +1,4 @@
-"""What each parser costs per line, beside splitting the lines of the same text at blanks in Python.
+"""The cost of each parser per line, compared with splitting the lines of the same text at blanks in Python.
 
 The largest fixture of each parser is read as a whole, repeated to about half a megabyte where it is a text that can be;
 of several turns the least CPU time counts. Recognizing the format, taking prompts off and checksums are part of it:
@@ -20,30 +20,30 @@ from thpdiag.host.reading import read_input
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "readers"
 BYTES, COPIES, TURNS = 500_000, 200, 3
-LEAST_SECONDS = 0.1  # of CPU in a turn: some kernels count it in ticks of 10 ms
+MIN_TURN_SECONDS = 0.1  # of CPU: some kernels count it in ticks of 10 ms
 
 
 def largest(parser: Path) -> Path:
-    """The largest recorded input of a parser: a file, or a folder that belongs together."""
+    """Return the largest recorded input of a parser: a file, or a folder."""
     inputs = [path for path in parser.iterdir() if path.name != "ORIGIN.md" and ".golden." not in path.name]
     return max(inputs, key=lambda path: sum(file.stat().st_size for file in files(path)))
 
 
 def files(path: Path) -> list[Path]:
-    """The files of an input."""
+    """Return the files of an input."""
     return [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
 
 
 def record_count(source: Path) -> int:
-    """How many records are read of an input."""
+    """Return the number of records of an input."""
     return sum(row.records or 0 for row in read_input([source], Options()).inputs)
 
 
 def least_cpu(work: Callable[[], object]) -> float:
-    """CPU seconds, the least of some turns of as many runs as the clock can tell; the first run loads modules."""
+    """Return the least CPU seconds of several turns, long enough for the clock; the first run loads modules."""
     work()
     spent, runs = [0.0], 1
-    while spent[0] < LEAST_SECONDS:
+    while spent[0] < MIN_TURN_SECONDS:
         runs *= 2
         spent = [_cpu(work, runs)]
     spent += [_cpu(work, runs) for _ in range(TURNS - 1)]
@@ -58,7 +58,7 @@ def _cpu(work: Callable[[], object], runs: int) -> float:
 
 
 def row_of(parser: Path, scratch: Path) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     source, records = largest(parser), record_count(largest(parser))
     (first, *others) = sorted(files(source), key=lambda file: -file.stat().st_size)
     data = first.read_bytes()
@@ -67,7 +67,7 @@ def row_of(parser: Path, scratch: Path) -> str:
     repeated = scratch / first.name
     repeated.write_bytes((data if data.endswith(b"\n") else data + b"\n") * copies)
     if not others and not binary and (more := record_count(repeated)) > records * copies / 2:
-        source, records = repeated, more  # else one text cannot hold it twice, or its path is how it is known
+        source, records = repeated, more  # else the format cannot be repeated, or is detected by its path
     lines = [line for file in files(source) for line in file.read_bytes().decode("utf-8", "replace").split("\n")]
     reading = least_cpu(lambda: read_input([source], Options()))
     splitting = least_cpu(lambda: [line.split() for line in lines])
@@ -78,7 +78,7 @@ def row_of(parser: Path, scratch: Path) -> str:
 
 
 def main(names: list[str]) -> None:
-    """The table of all parsers, or of those named."""
+    """Print the table of all parsers, or of those named."""
     import tempfile
 
     print("| parser | lines | records | us per line | times splitting | ns per byte |")

@@ -1,4 +1,4 @@
-"""What reading perf.data and judging it costs, beside `perf script | inferno-collapse-perf` and `perf report`.
+"""The cost of reading and diagnosing perf.data, compared with perf script and inferno, and with perf report.
 
 On a large recording made on the spot ([recording.py](recording.py)), programs in turn, CPU seconds of all processes:
 
@@ -33,7 +33,7 @@ from recording import Recording, perf_script, recorded
 HERE = Path(__file__).resolve().parent
 PIPED_BAR, WHOLE_BAR, REPORT_BAR, SIGNATURES_BAR, MEMORY_BAR = 0.30, 0.18, 1.2, 0.25, 500.0
 SIGNATURES = 100
-FOUND = (0, 5)  # exit codes of thpdiag: analysed; rules left open by what could not be read
+FOUND = (0, 5)  # exit codes of thpdiag: analyzed; undecided rules because of unreadable input
 
 
 def main() -> None:
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def inferno_collapse() -> Path:
-    """Where `cargo install inferno` puts it."""
+    """Return the program installed by `cargo install inferno`."""
     found = shutil.which("inferno-collapse-perf", path=f"{Path.home() / '.cargo' / 'bin'}")
     found = shutil.which("inferno-collapse-perf") or found
     if found is None:
@@ -58,7 +58,7 @@ def inferno_collapse() -> Path:
 
 
 def measured(recording: Recording, inferno: Path, pairs: int) -> bool:
-    """Print all figures; whether a bar was missed."""
+    """Print all figures; return whether a bar was exceeded."""
     ours = [sys.executable, str(HERE / "matched_rules.py"), str(recording.data), str(recording.kallsyms)]
     told = steps(ours)
     print(f"{recording.data.stat().st_size / 1e6:.0f} MB, {told['read']} samples read, {told['kept']} kept, ", end="")
@@ -80,7 +80,7 @@ def measured(recording: Recording, inferno: Path, pairs: int) -> bool:
 
 
 def steps(command: list[str]) -> dict[str, Any]:
-    """What bench/matched_rules.py says of one run."""
+    """Return the output of bench/matched_rules.py for one run."""
     done = subprocess.run(command, check=True, capture_output=True)
     told: dict[str, Any] = json.loads(done.stdout)
     return told
@@ -93,7 +93,7 @@ def memory(pairs: list[Pair]) -> bool:
 
 
 def signatures(command: list[str], runs: int) -> bool:
-    """Judging many checks beside reading and naming, in one process."""
+    """Measure the evaluation of many checks compared with reading and naming, in one process."""
     ratios: list[float] = []
     for _ in range(runs):
         seconds = steps([*command, "--signatures", str(SIGNATURES)])["seconds"]

@@ -1,4 +1,4 @@
-"""What reading the text of perf script costs, beside inferno-collapse-perf.
+"""The cost of reading the text of perf script, compared with inferno-collapse-perf.
 
 On the text of a large recording made on the spot ([recording.py](recording.py)), programs in turn, from the start of
 the process to its end:
@@ -51,14 +51,14 @@ def main() -> None:
 
 
 def compiled_once(folder: Path) -> None:
-    """Modules are compiled by the first run, which is not counted, as those of an installed program are."""
+    """Compile modules by the first run, which is not counted, as those of an installed program are compiled."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder)
 
 
 def read(text: Path) -> str:
-    """Text to profiles; what they hold."""
-    from thpdiag.parsers.perf._script_samples import read_bytes  # numpy, which the other program does not need
+    """Return a summary of the profiles of a text."""
+    from thpdiag.parsers.perf._script_samples import read_bytes  # imports numpy, which the other program does not need
 
     found = [r for r in read_bytes(Source(text.name), chunks(text)) if isinstance(r, Profile)]
     return "; ".join(
@@ -75,7 +75,7 @@ def chunks(text: Path) -> Iterator[bytes]:
 
 
 def measured(text: Path, inferno: Path, pairs: int) -> bool:
-    """Print all figures; whether a bar was missed."""
+    """Print all figures; return whether a bar was exceeded."""
     ours = [sys.executable, str(HERE), "--read", str(text)]
     told = subprocess.run(ours, check=True, capture_output=True, text=True).stdout.strip()
     print(f"thpdiag: {told}")
@@ -88,7 +88,7 @@ def measured(text: Path, inferno: Path, pairs: int) -> bool:
 
 
 def folded(inferno: Path, text: Path) -> str:
-    """What inferno makes of the text."""
+    """Return inferno's output for the text."""
     with subprocess.Popen([inferno, "-n", "1", text], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         counts = [int(line.rpartition(b" ")[2]) for line in child.stdout]

@@ -1,4 +1,4 @@
-"""The least that takes an upload: a stream to a file with its sha256; `plain_upload.py FOLDER`, peer of `serve.py`."""
+"""The simplest upload server: streams to a file with its sha256; `plain_upload.py FOLDER`, the peer of `serve.py`."""
 
 from __future__ import annotations
 

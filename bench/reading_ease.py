@@ -1,4 +1,4 @@
-"""How easy to read what people see is, by Flesch's figure (higher is easier; 60 to 70 is plain English).
+"""The Flesch reading ease of user-visible texts (higher is easier; 60 to 70 is plain English).
 
     python bench/reading_ease.py [CHECKOUT]
 
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-LONG = 25  # words
+MAX_WORDS = 25  # of a sentence
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def row(kind: str, texts: list[str]) -> None:
 
     ease, per_sentence, per_word = reading_ease(iter(texts))
     lengths = [len(WORD.findall(one)) for text in texts for one in re.split(r"[.;:!?](?:\s|$)", text)]
-    long = sum(length > LONG for length in lengths) / max(1, sum(length > 2 for length in lengths))
+    long = sum(length > MAX_WORDS for length in lengths) / max(1, sum(length > 2 for length in lengths))
     words = sum(len(WORD.findall(text)) for text in texts)
     print(f"{kind:12}{len(texts):7,}{words:8,}{per_sentence:12.1f}{per_word:11.2f}{ease:7.1f}{long:8.1%}")
 

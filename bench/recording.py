@@ -1,13 +1,12 @@
 """Makes the large recording that bench/perf_data.py and bench/perf_script.py measure with, on the spot.
 
 Two million samples and more of everything that this machine does while huge pages are touched, forked and compacted
-([hog.c](hog.c)), files are packed, C is compiled and Python runs. Needs root, `apt install linux-perf` and
-a C compiler.
-It shows this machine (all processes, paths, the host's name): it belongs into a temporary folder and to nobody else.
+([hog.c](hog.c)), files are packed, C is compiled and Python runs. Needs root, `apt install linux-perf`, a C compiler.
+It discloses this machine (all processes, paths, the host's name): keep it private, in a temporary folder.
 
     python bench/recording.py FOLDER [--samples 2100000]
 
-leaves in FOLDER what is not there yet: `perf.data`; `kallsyms`, the addresses of the kernel's functions; `perf.script`,
+writes to FOLDER what is missing there: `perf.data`; `kallsyms`, the addresses of the kernel's functions; `perf.script`,
 the text by `perf script --no-inline`. No setting of the kernel is changed; memory is compacted while it records.
 """
 
@@ -31,7 +30,7 @@ FREQUENCY = 12_000  # samples per second and CPU; the kernel takes a little fewe
 SPARE = 1.08
 WRITTEN = re.compile(r"perf\.data \((\d+) samples\)")
 
-# Each runs again and again in a folder of its own while perf records.
+# Each runs repeatedly in a folder of its own while perf records
 PACKING = "while :; do tar cf - /usr/include /usr/share/doc 2>/dev/null | gzip -1 >packed.gz; done"
 COMPILING = "while :; do cc -O2 -w -c -o module.o module.c; done"
 COPYING = "while :; do dd if=/dev/zero of=zeros bs=64k count=800 status=none; sort -u words >sorted; rm -f zeros; done"
@@ -68,7 +67,7 @@ def main() -> None:
 
 
 def recorded(folder: Path, samples: int = SAMPLES) -> Recording:
-    """The recording in a folder; made if it is not there yet."""
+    """Return the recording in a folder, and make it if necessary."""
     folder.mkdir(parents=True, exist_ok=True)
     made = Recording(folder / "perf.data", folder / "kallsyms", folder / "perf.script")
     if not made.data.exists():
@@ -87,7 +86,7 @@ def recorded(folder: Path, samples: int = SAMPLES) -> Recording:
 
 
 def perf_script(data: Path) -> list[str]:
-    """The command that turns the recording into text, as people are told to call it."""
+    """Return the command that turns the recording into text, as the documentation describes it."""
     return ["perf", "script", "--no-inline", "--force", "-i", str(data)]
 
 
@@ -104,7 +103,7 @@ def record(scratch: Path, samples: int) -> Path:
     seconds = samples * SPARE / (FREQUENCY * cpus)
     while True:
         print(f"recording {seconds:.0f} s on {cpus} CPUs", file=sys.stderr)
-        # -N: nothing is left in ~/.debug; -m: without it samples are lost
+        # -N: writes nothing to ~/.debug; -m: without it samples are lost
         command = ["perf", "record", "-F", str(FREQUENCY), "-a", "-g", "-N", "-m", "16M", "-o", str(data)]
         with working(scratch, seconds):
             done = subprocess.run([*command, "--", "sleep", f"{seconds:.0f}"], capture_output=True, text=True)
@@ -119,7 +118,7 @@ def record(scratch: Path, samples: int) -> Path:
 
 @contextmanager
 def working(scratch: Path, seconds: float) -> Iterator[None]:
-    """Work of many kinds for perf to record; it ends with the block."""
+    """Run work of many kinds for perf to record, until the end of the block."""
     hog = scratch / "hog"
     flags = ["-O1", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls", "-pthread"]
     subprocess.run(["cc", *flags, "-o", hog, HERE / "hog.c"], check=True)
@@ -134,7 +133,7 @@ def working(scratch: Path, seconds: float) -> Iterator[None]:
 
 
 def function(number: int) -> str:
-    """C that keeps a compiler busy."""
+    """Return C code that keeps a compiler busy."""
     return (
         f"int f{number}(int a, int *b) {{ int s = {number}; for (int i = 0; i < a; i++) "
         f"{{ if (b[i] > {number}) s += b[i] * i; else s ^= b[i] >> (i & 7); switch (s & 3) "
@@ -144,7 +143,7 @@ def function(number: int) -> str:
 
 @contextmanager
 def running(command: list[str], folder: Path) -> Iterator[None]:
-    """A command with all that it starts, ended with the block."""
+    """Run a command until the end of the block, then end it with its children."""
     with subprocess.Popen(command, cwd=folder, start_new_session=True, stderr=subprocess.DEVNULL) as child:
         try:
             yield

@@ -1,4 +1,4 @@
-"""What judging costs beside reading: all shipped rules on two million perf samples and a day of counters.
+"""The cost of evaluation compared with reading: all shipped rules on two million perf samples and a day of counters.
 
 The input is the large recording of [recording.py](recording.py) and the kernel's symbols, a day of
 `vmstat -n -t 1` (86,400 rows) and a day of a loop that prints /proc/vmstat and /proc/buddyinfo every minute. Both steps
@@ -64,7 +64,7 @@ def loop() -> Iterator[str]:
 
 
 def steps(paths: list[Path]) -> tuple[float, float]:
-    """CPU seconds of reading with symbols and cases, and of all rules with the diagnosis."""
+    """Return CPU seconds of reading with symbols and cases, and of all rules with the diagnosis."""
     rules, options = load_rules([builtin_rules()]), Options(strict=True)
     start = time.process_time()
     found = host_cases(read_input(paths, options), options)

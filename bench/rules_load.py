@@ -1,4 +1,4 @@
-"""What it costs to load and to lint many rules: copies of the shipped ones with ids and titles of their own.
+"""The cost of loading and linting many rules: copies of the shipped ones with unique ids and titles.
 
     python bench/rules_load.py [100 1000 10000]
 
@@ -24,7 +24,7 @@ IDENTITY = re.compile(r"\b(THP|ALT|CTX)-(\d+)\b")
 
 
 def copies(folder: Path, count: int) -> None:
-    """`count` rules with their cases: round after round of the shipped set, whose references stay within the round."""
+    """Yield `count` rules with their cases: copies of the shipped set, whose references stay within a copy."""
     originals = rule_files(builtin_rules())
     for number in range(count):
         round_, at = divmod(number, len(originals))
@@ -37,20 +37,20 @@ def copies(folder: Path, count: int) -> None:
 
 
 def whole_rounds(count: int) -> int:
-    """The next number that leaves no reference dangling."""
+    """Return the next number without dangling references."""
     size = len(rule_files(builtin_rules()))
     return -(-count // size) * size
 
 
 def timed(step: Callable[[], object]) -> tuple[object, float]:
-    """The outcome and the user time."""
+    """Return the outcome and the user time."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     outcome = step()
     return outcome, resource.getrusage(resource.RUSAGE_SELF).ru_utime - before
 
 
 def measured(count: int) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     with tempfile.TemporaryDirectory() as name:
         folder, number = Path(name), whole_rounds(count)
         copies(folder, number)
@@ -62,7 +62,7 @@ def measured(count: int) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Each size in a process of its own, so that none pays for the memory of another."""
+    """Run each size in a process of its own, so that none pays for the memory of another."""
     if arguments[:1] == ["--one"]:
         sys.stdout.write(measured(int(arguments[1])) + "\n")
         return

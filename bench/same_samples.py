@@ -1,4 +1,4 @@
-"""Whether perf.data is read as perf reads it: every sample of a recording, beside what `perf script` prints of it.
+"""Compare the samples that thpdiag reads from perf.data with the output of `perf script`.
 
     python bench/same_samples.py perf.data kallsyms
 
@@ -33,7 +33,7 @@ TENTH_MS = 10_000_000  # ns of a bin
 
 
 class Seen(NamedTuple):
-    """A sample, as far as both sides tell it."""
+    """A sample, as far as both sides show it."""
 
     event: str
     comm: str
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def counted(samples: Iterator[tuple[Seen, int, int]]) -> tuple[Counter[int], int]:
-    """Samples by the hash of what they are, and the sum of periods."""
+    """Return samples by hash, and the sum of periods."""
     counts: Counter[int] = Counter()
     total = 0
     for seen, count, period in samples:
@@ -74,7 +74,7 @@ def only(samples: Iterator[tuple[Seen, int, int]], keys: set[int]) -> Counter[Se
 
 
 def printed(data: Path) -> Iterator[tuple[Seen, int, int]]:
-    """What perf prints."""
+    """Yield the samples that perf prints."""
     command = ["perf", "script", "--force", "--ns", "--no-inline", "-F", FIELDS, "-i", str(data)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, errors="replace"
@@ -108,7 +108,7 @@ def sample(header: re.Match[str], frames: list[str]) -> tuple[Seen, int, int]:
 
 
 def merged(lines: list[str]) -> tuple[str, ...]:
-    """Kernel functions by name, of programs each object once."""
+    """Return kernel functions by name, of programs each object once."""
     chain: list[str] = []
     for line in lines:
         found = FRAME.match(line)
@@ -123,7 +123,7 @@ def merged(lines: list[str]) -> tuple[str, ...]:
 
 
 def shown(data: Path, kallsyms: Path) -> Iterator[tuple[Seen, int, int]]:
-    """What is read here."""
+    """Yield the samples that thpdiag reads."""
     given = read_input([data, kallsyms], Options(strict=True))
     for case in host_cases(given, Options(strict=True)):
         for state in case.states:
@@ -146,7 +146,7 @@ def rows(profile: Profile) -> Iterator[tuple[Seen, int, int]]:
 
 
 def told(theirs: Counter[Seen], ours: Counter[Seen]) -> None:
-    """The differences by reason."""
+    """Yield the differences by reason."""
     places: defaultdict[tuple[int, int, int], tuple[list[Seen], list[Seen]]] = defaultdict(lambda: ([], []))
     for side, (counts, others) in enumerate(((theirs, ours), (ours, theirs))):
         for seen, count in counts.items():
@@ -165,7 +165,7 @@ def told(theirs: Counter[Seen], ours: Counter[Seen]) -> None:
 
 
 def paired(theirs: list[Seen], ours: list[Seen]) -> Iterator[tuple[Seen | None, Seen | None]]:
-    """Samples of one thread on one CPU within 10 ms; those that agree most belong together."""
+    """Pair samples of one thread on one CPU within 10 ms; the most similar belong together."""
     theirs, ours = list(theirs), list(ours)
     while theirs and ours:
         one = theirs.pop()

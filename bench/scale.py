@@ -1,4 +1,4 @@
-"""How cost grows: with processes, samples, rules and bundles; CPU seconds, memory at the peak and fitted exponents.
+"""How the cost grows with processes, samples, rules and bundles: CPU seconds, peak memory and fitted exponents.
 
     processes   `analyze` of `top -b`, 30 frames, 50 to 20,000 processes; half of them grow, one kernel thread works
     samples     `analyze` of `vmstat -t 1`, a minute to a week
@@ -36,7 +36,7 @@ NAMES = ("java", "postgres", "nginx", "python3", "kworker/0:1", "redis-server", 
 
 
 def frames(processes: int) -> Iterator[str]:
-    """The lines of `top -b -n 30 -d 2`."""
+    """Yield the lines of `top -b -n 30 -d 2`."""
     dice = random.Random(5)
     sizes = [(1_000 + at, dice.choice(NAMES), dice.randint(10_000, 4_000_000)) for at in range(processes)]
     for frame in range(FRAMES):
@@ -62,7 +62,7 @@ def frames(processes: int) -> Iterator[str]:
 
 
 def vmstat(seconds: int) -> Iterator[str]:
-    """The lines of `vmstat -t 1`: memory runs low and recovers every ten minutes."""
+    """Yield the lines of `vmstat -t 1`: memory runs low and recovers every ten minutes."""
     dice = random.Random(5)
     start = datetime(2026, 3, 2, tzinfo=UTC)
     yield "procs -----------memory---------- ---swap-- -----io---- -system-- ------cpu----- -----timestamp-----"
@@ -77,7 +77,7 @@ def vmstat(seconds: int) -> Iterator[str]:
 
 
 def of_processes(folder: Path, count: int) -> list[str]:
-    """The command for so many of an axis, over what it needs in the folder; likewise below."""
+    """Return the command for this many of an axis, after writing its input to the folder; likewise below."""
     return _analyze(folder, frames(count))
 
 
@@ -107,7 +107,7 @@ def of_bundles(folder: Path, count: int) -> list[str]:
 
 def _analyze(folder: Path, lines: Iterable[str]) -> list[str]:
     text = folder / "input.txt"
-    with text.open("w") as file:  # line by line: the peak of a child begins with what its parent holds
+    with text.open("w") as file:  # line by line: the peak of a child includes the memory of its parent
         file.writelines(f"{line}\n" for line in lines)
     return _of(folder, text)
 
@@ -119,7 +119,7 @@ def _of(folder: Path, path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Axis:
-    """What grows, and what is asked of it: least first; `start` has next to nothing."""
+    """A quantity that grows, and its expected cost; `start` has next to nothing of it."""
 
     command: Callable[[Path, int], list[str]]
     start: int
@@ -138,7 +138,7 @@ AXES = {
 
 
 def measure(name: str, most: int, runs: int) -> bool:
-    """Print a line per count and the exponent; whether a bar is missed."""
+    """Print a line per count and the exponent; return whether a bar is exceeded."""
     axis, costs = AXES[name], dict[int, Cost]()
 
     def seconds(one: Cost) -> float:

@@ -1,4 +1,4 @@
-"""What an upload costs the server, beside the least that takes one; and how long others wait while many come.
+"""The cost of an upload for the server, compared with the simplest one, and the latency for others under load.
 
 `curl -T` sends a tar of random bytes to `thpdiag serve` and to `plain_upload.py` in turn, both on one disk. thpdiag
 looks after each block whether there is room and where the upload is, writes a row for what began and one for what came,
@@ -32,9 +32,9 @@ from cost import Cost, ratio
 
 MIB = 1 << 20
 BAR, GROWTH = 2.0, 20.0
-LONG = 600.0  # seconds
+MAX_WAIT_SECONDS = 600.0
 TICK = os.sysconf("SC_CLK_TCK")
-EMPTY = tarfile.TarInfo("empty").tobuf() + bytes(2 * tarfile.BLOCKSIZE)  # random bytes behind it are read by nobody
+EMPTY = tarfile.TarInfo("empty").tobuf() + bytes(2 * tarfile.BLOCKSIZE)  # random bytes after it are not read
 PAGES = ("/healthz", "/cases", "/api/v1/cases", "/")
 
 
@@ -44,19 +44,19 @@ class Server:
     port: int
 
     def cpu(self) -> float:
-        """Seconds of its process."""
+        """Return CPU seconds of its process."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
     def memory(self, figure: str) -> float:
-        """MB: `VmRSS` is what it has, `VmHWM` the most since `forget`."""
+        """Return MB: `VmRSS` is the current size, `VmHWM` the peak since `forget`."""
         return int(Path(f"/proc/{self.pid}/status").read_text().partition(f"{figure}:")[2].split()[0]) / 1024
 
     def forget(self) -> None:
         Path(f"/proc/{self.pid}/clear_refs").write_text("5")
 
     def asked(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes]:
-        connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG)
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=MAX_WAIT_SECONDS)
         try:
             connection.request(method, path, body or None)
             answer = connection.getresponse()
@@ -84,7 +84,7 @@ def main() -> None:
 
 @contextmanager
 def started(command: list[str]) -> Iterator[Server]:
-    """A program that says where it listens."""
+    """Start a program that prints its address."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         assert process.stdout
         port = int(process.stdout.readline().split("http://")[1].split("/")[0].rpartition(":")[2])
@@ -116,7 +116,7 @@ def compared(folder: Path, serve: Server, peer: Server, size: int, pairs: int) -
 
 
 def upload(server: Server, file: Path, turn: int) -> Cost:
-    """What a server needs for the file, whose content is made another first; its analysis is waited for afterwards."""
+    """Return the cost of the file for a server; its content is changed first, its analysis is awaited afterwards."""
     with file.open("r+b") as out:
         out.seek(len(EMPTY))
         out.write(f"{turn} {server.port}".encode())

@@ -1,6 +1,6 @@
 """How soon the fleet of a server with many cases appears, and how soon it has the next case.
 
-Writes cases of hosts that never were (`fleet_of_hosts.py`) into the database of a server, starts it, and asks for
+Writes cases of synthetic hosts (`fleet_of_hosts.py`) into the database of a server, starts it, and asks for
 /fleet until the page is there; then sends bundles and asks until they are in it. Prints seconds, and the CPU time and
 peak of all its processes. The bar is 60 s for each.
 
@@ -29,7 +29,7 @@ from thpdiag.serve.storage.storage import Storage
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS, Analysis, host_rows
 
 ANALYSIS = Analysis("1", "0123456789abcdef")
-BAR, LONG = 60.0, 900.0  # seconds
+BAR, MAX_WAIT = 60.0, 900.0  # seconds
 PAUSE = 0.5
 AT_ONCE = 1_000
 
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def fill(storage: Storage, count: int) -> None:
-    """Cases with the rows that a fleet is made of, each with the findings of its host; without a document."""
+    """Write cases with the rows of a fleet, each with the findings of its host, without a document."""
     chance = random.Random(20)
     for start in range(1, count + 1, AT_ONCE):
         rows: dict[object, list[dict[str, object]]] = {t: [] for t in (bundle, case, documents, host, finding)}
@@ -91,7 +91,7 @@ def fill(storage: Storage, count: int) -> None:
 
 
 def send(server: Server, number: int) -> None:
-    """A bundle, until it is a case."""
+    """Send a bundle, and wait until it is a case."""
     status, body = server.asked("PUT", f"/api/v1/bundles/{number}.tar", EMPTY + f"more {number}\n".encode())
     assert status == 201, body
     job = body.decode().partition('"job":')[2].split('"')[1]
@@ -99,14 +99,14 @@ def send(server: Server, number: int) -> None:
 
 
 def appears(server: Server, cases: int) -> float:
-    """Seconds until the page of the fleet is of so many cases."""
+    """Return seconds until the page of the fleet has this many cases."""
     begun = time.perf_counter()
-    while (now := time.perf_counter() - begun) < LONG:
+    while (now := time.perf_counter() - begun) < MAX_WAIT:
         status, page = server.asked("GET", "/fleet")
         if status == 200 and is_current(page.decode(), server):
             return now
         time.sleep(PAUSE)
-    raise TimeoutError(f"the fleet of {cases} cases has not appeared in {LONG:.0f} s")
+    raise TimeoutError(f"the fleet of {cases} cases has not appeared in {MAX_WAIT:.0f} s")
 
 
 def is_current(page: str, server: Server) -> bool:

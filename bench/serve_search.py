@@ -86,7 +86,7 @@ def main() -> None:
 
 
 def postgres_server() -> AbstractContextManager[str] | None:
-    """The address of an empty database of a server that runs meanwhile; None if there is no such program."""
+    """Return the address of an empty database of a running server; None without the program."""
     sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "support")]
     from postgres_server import programs, running
 
@@ -103,7 +103,7 @@ def postgres_server() -> AbstractContextManager[str] | None:
 
 
 def measure(name: str, folder: Path, database: str | None, count: int, times: int) -> float:
-    """Milliseconds of the slowest question."""
+    """Return milliseconds of the slowest query."""
     with closing(Storage.open(folder, database)) as storage:
         began = time.perf_counter()
         fill(storage, count)
@@ -123,7 +123,7 @@ def measure(name: str, folder: Path, database: str | None, count: int, times: in
 
 
 def fill(storage: Storage, count: int) -> None:
-    """Cases with everything that lists and searches look at."""
+    """Write cases with everything that lists and searches read."""
     chosen = random.Random(25)
     cells, found = dict.fromkeys(HOST_FIELDS), dict.fromkeys(FINDING_FIELDS)
     tables = (bundle, case, document, host, finding, word, work, note)
@@ -137,7 +137,7 @@ def fill(storage: Storage, count: int) -> None:
                     connection.execute(insert(table), given)  # type: ignore[arg-type]
     if storage.engine.dialect.name == "postgresql":
         with storage.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            connection.exec_driver_sql("ANALYZE")  # what its autovacuum does within a minute
+            connection.exec_driver_sql("ANALYZE")  # autovacuum would do it within a minute
 
 
 def _add(rows, number, chosen, cells, found) -> None:  # type: ignore[no-untyped-def]

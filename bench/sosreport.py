@@ -1,4 +1,4 @@
-"""What diagnosing a sosreport costs beside three small rules of insights-core on the same tarball.
+"""The cost of diagnosing a sosreport, compared with three small rules of insights-core on the same tarball.
 
 Makes a sosreport of this machine with the plugins that every support team asks for (about 4,000 members), puts
 insights-core into an environment of its own, and runs the two programs in alternating pairs. The bars: the wall time of
@@ -32,7 +32,7 @@ MEMORY_BAR = 120.0  # MB
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Seconds, and MB at the peak, of a program and all it started."""
+    """Seconds, and MB at the peak, of a program and its children."""
 
     wall: float
     cpu: float
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def sosreport(folder: Path) -> Path:
-    """A tarball that `sos report` makes of this machine."""
+    """Return a tarball that `sos report` makes of this machine."""
     if shutil.which("sos") is None or os.geteuid() != 0:
         sys.exit("bench/sosreport.py needs root and sos (apt install sosreport), or --bundle FILE")
     folder.mkdir()
@@ -64,7 +64,7 @@ def sosreport(folder: Path) -> Path:
 
 
 def insights_core(folder: Path) -> Path:
-    """The program `insights-run` in an environment of its own."""
+    """Return the program `insights-run` in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "insights-core", "setuptools<81"]
     subprocess.run([folder / "bin" / "python", *install], check=True)
@@ -78,7 +78,7 @@ def describe(bundle: Path) -> None:
 
 
 def measured(bundle: Path, insights: Path, pairs: int) -> list[tuple[Cost, Cost]]:
-    """Costs of (thpdiag, insights-core). Who goes first changes from pair to pair; the first pair is not counted."""
+    """Return costs of (thpdiag, insights-core). The order alternates; the first pair is not counted."""
     ours = [sys.executable, "-m", "thpdiag", "analyze", str(bundle)]
     theirs = [str(insights), "-p", "insights_rules", str(bundle)]
     found = []
@@ -105,7 +105,7 @@ def cost(command: list[str]) -> Cost:
 
 
 def judged(pairs: list[tuple[Cost, Cost]]) -> bool:
-    """Print the medians; whether a bar was missed."""
+    """Print the medians; return whether a bar was exceeded."""
     for name, costs in (("thpdiag", [p[0] for p in pairs]), ("insights-core", [p[1] for p in pairs])):
         wall, cpu = statistics.median(c.wall for c in costs), statistics.median(c.cpu for c in costs)
         print(f"{name:14} wall {wall:.2f} s  CPU {cpu:.2f} s  peak {max(c.peak for c in costs):.0f} MB")

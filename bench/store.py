@@ -1,4 +1,4 @@
-"""What storing a bundle costs, beside the least that keeps a result: a bare table of SQLite; lines of JSON with fsync.
+"""The cost of storing a bundle, compared with simpler stores: a bare SQLite table; lines of JSON with fsync.
 
 A story of the fixtures is analysed once; its document is what is stored, once per bundle with a number of its own. Each
 way runs in a process of its own, in turn with the store, in the same folder:
@@ -123,7 +123,7 @@ def small(number: int) -> dict[str, Any]:
 
 
 def grouped(folder: Path) -> None:
-    """A store of many shards is one merge; so is this, from memory, since 50,000 waits for the disk prove nothing."""
+    """Insert everything in one transaction from memory, like a merge of many shards, without 50,000 disk waits."""
     quick = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=quick if quick.is_dir() else None) as shard:
         store(Path(shard), [small(number) for number in range(HOSTS)])

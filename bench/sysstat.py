@@ -1,4 +1,4 @@
-"""What reading a month of `sar -A` costs, beside `sadf -d` of the binary files that it was made of.
+"""The cost of reading a month of `sar -A`, compared with `sadf -d` of the binary files that it was made of.
 
 Records this machine with sadc, 145 records a second apart as a day of ten-minute ones has, and makes a month of it: 30
 binary files, their `sar -A` texts one by one (as sosreports hold them) and all in one file. In turn, CPU seconds of all
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def read(texts: list[Path]) -> str:
-    """Texts to their records; what they hold."""
+    """Return a summary of the records of texts."""
     found: list[Record | Foreign] = []
     for member in members(texts, lambda _: True):
         assert isinstance(member, Member), member
@@ -64,7 +64,7 @@ def read(texts: list[Path]) -> str:
 
 
 def made(folder: Path, recording: Path | None) -> Path:
-    """saDD and sarDD of 30 days, and `month`."""
+    """Write saDD and sarDD of 30 days, and `month`."""
     first = recording or folder / "recorded"
     if recording is None:
         subprocess.run([SADC, "-S", "XALL", "1", str(RECORDS), first], check=True)

@@ -1,4 +1,4 @@
-"""What a batch costs beside plain loops: throughput of `triage -j 2` and of two processes that call `analyze`.
+"""The cost of a batch compared with plain loops: `triage -j 2` and two processes that call `analyze`.
 
 Makes bundles of 1.5 MB on the spot: one sosreport of this machine with the logs of a server (`host_logs.py`), each copy
 with a member of its own, so that no two have the same content. One `thpdiag triage` with two processes (results only,
@@ -40,13 +40,13 @@ import thpdiag
 
 LEAST, MOST = 0.9, 1.1
 SIZE = 1_500_000  # bytes of a bundle
-SMALL = 0.2  # seconds of CPU for one without logs
+SMALL_BAR = 0.2  # seconds of CPU for a bundle without logs
 PRESET = 3  # of xz, as sos packs
-FASTER = 10.0  # times than hotsos
-FEW = 5  # bundles for hotsos
+MIN_SPEEDUP = 10.0  # over hotsos
+HOTSOS_BUNDLES = 5
 ROUND = 250  # bundles of a turn for throughput
 TURN, TURNS = 5, 4  # bundles of a turn for CPU, turns at least
-LOOK = 0.02  # seconds
+POLL_SECONDS = 0.02
 LOOP = """
 import json, sys
 from pathlib import Path
@@ -73,7 +73,7 @@ def main() -> None:
         made = copies(chosen.bundle or sosreport(folder / "sos"), folder / "in", chosen.bundles, size)
         print(f"{len(made)} bundles of {made[0].stat().st_size / 1e6:.2f} MB")
         if chosen.small:
-            sys.exit(overhead(made, folder, SMALL))
+            sys.exit(overhead(made, folder, SMALL_BAR))
         missed = throughput(made, folder)
         missed |= overhead(made[: max(TURN * TURNS, len(made) // 5)], folder)
         if chosen.hotsos:
@@ -82,9 +82,9 @@ def main() -> None:
 
 
 def copies(bundle: Path, folder: Path, count: int, size: int) -> list[Path]:
-    """So many archives with what the one has, and a member that no other has; the first part is packed once.
+    """Write this many archives with the content of one and a unique member; the first part is compressed once.
 
-    Logs make up for the size.
+    Logs fill the size.
     """
     folder.mkdir()
     plain = io.BytesIO()
@@ -111,7 +111,7 @@ def copies(bundle: Path, folder: Path, count: int, size: int) -> list[Path]:
 
 
 def throughput(bundles: Sequence[Path], folder: Path) -> bool:
-    """Whether the batch is too slow beside two loops; starts are part of the first turns, ends of the last ones."""
+    """Return whether the batch is too slow compared with two loops, including its start and end."""
     with ExitStack() as running:
         ways = Batch(folder / "two", running), Loops(running)
         walls = [0.0, 0.0]
@@ -135,7 +135,7 @@ def throughput(bundles: Sequence[Path], folder: Path) -> bool:
 
 
 class Batch:
-    """One `triage` that is given bundles by turns. How many are done its store tells, for its progress comes late."""
+    """One `triage` that is given bundles in turns. Its store has the number done, since its progress is late."""
 
     def __init__(self, out_dir: Path, running: ExitStack) -> None:
         self._command = [sys.executable, "-m", "thpdiag", "triage", "--from", "-", "--out-dir", str(out_dir), "-j", "2"]
@@ -152,7 +152,7 @@ class Batch:
         self._given += len(bundles)
         feed(self._program, bundles, last=last)
         while self._program.poll() is None and (last or self._stored() < self._given):
-            time.sleep(LOOK)
+            time.sleep(POLL_SECONDS)
         if self._program.returncode or self._stored() < self._given:
             sys.exit("triage has not done all of its bundles")
 
@@ -160,7 +160,7 @@ class Batch:
         try:
             with closing(sqlite3.connect(self._store, uri=True)) as store:
                 return int(store.execute("SELECT count(*) FROM bundle").fetchone()[0])
-        except sqlite3.OperationalError:  # it is not there yet
+        except sqlite3.OperationalError:  # it does not exist yet
             return 0
 
 
@@ -193,7 +193,7 @@ def feed(program: subprocess.Popen[bytes], bundles: Sequence[Path], *, last: boo
 
 
 def overhead(bundles: Sequence[Path], folder: Path, most: float | None = None) -> bool:
-    """Whether a bundle costs too much CPU more than in a loop: both have begun, and take turns with a few bundles.
+    """Return whether a bundle costs too much more CPU than in a loop, in turns of a few bundles after the start.
 
     Or more seconds than `most`.
     """
@@ -201,7 +201,7 @@ def overhead(bundles: Sequence[Path], folder: Path, most: float | None = None) -
     command += ["--pages", "none", "--progress", "json"]
     costs: list[tuple[float, float]] = []
     cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})  # two cores of a machine that many share are rarely as fast
+    os.sched_setaffinity(0, {max(cores)})  # two cores of a shared machine rarely have the same speed
     with (
         Fed(command, "stderr", lambda line: int(json.loads(line)["done"])) as ours,
         Fed([sys.executable, "-c", LOOP], "stdout", int) as plain,
@@ -228,7 +228,7 @@ def triage(bundles: Sequence[Path], out_dir: Path, jobs: int) -> None:
 
 
 def in_memory(bundles: Sequence[Path]) -> None:
-    """Who comes first must not be the one that waits for the disk."""
+    """Read the bundles, so that the first program does not wait for the disk."""
     for path in bundles:
         path.read_bytes()
 
@@ -238,25 +238,25 @@ def listed(bundles: Sequence[Path]) -> bytes:
 
 
 def hotsos(program: str, bundles: Sequence[Path], folder: Path) -> bool:
-    """Whether triage on all bundles is less than ten times faster than a loop over hotsos on a few of them."""
+    """Return whether triage on all bundles is less than ten times faster than a loop over hotsos on a few of them."""
     begun = time.perf_counter()
     triage(bundles, folder / "beside-hotsos", 2)
     ours = (time.perf_counter() - begun) / len(bundles)
     ratios = []
     for options in ((), ("--all-logs",)):
         begun = time.perf_counter()
-        for bundle in bundles[:FEW]:
+        for bundle in bundles[:HOTSOS_BUNDLES]:
             unpacked = folder / "unpacked" / bundle.name
             unpacked.mkdir(parents=True)
             subprocess.run(["tar", "-xf", bundle, "-C", unpacked], check=True)
             command = [program, *options, "--quiet", str(next(unpacked.iterdir()))]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
             shutil.rmtree(unpacked)
-        theirs = (time.perf_counter() - begun) / len(bundles[:FEW])
+        theirs = (time.perf_counter() - begun) / len(bundles[:HOTSOS_BUNDLES])
         ratios.append(theirs / ours)
         name = " ".join(("hotsos", *options))
         print(f"{name} {theirs:.2f} s per bundle, triage -j 2 {ours:.2f} s, starts included: {ratios[-1]:.1f} times")
-    return min(ratios) < FASTER
+    return min(ratios) < MIN_SPEEDUP
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What diagnosing a large unpacked sosreport costs beside hotsos on the same tree.
+"""The cost of diagnosing a large unpacked sosreport, compared with hotsos on the same tree.
 
 The tree is the one that hotsos tests itself on: the sosreport of an OpenStack compute node, 77,978 files and 300 MB on
 disk (tests/unit/fake_data_root/openstack of canonical/hotsos). A tree made up here would be of no use, for hotsos ends
@@ -45,7 +45,7 @@ def main() -> None:
 
 
 def cloned(folder: Path) -> Path:
-    """The tree, and as little else of its repository as git allows."""
+    """Return the tree, with as little else of its repository as git allows."""
     partial = ["--depth", "1", "--filter=blob:none", "--no-checkout", REPOSITORY, str(folder)]
     subprocess.run(["git", "clone", "--quiet", *partial], check=True)
     subprocess.run(["git", "-C", str(folder), "sparse-checkout", "set", TREE], check=True)
@@ -54,7 +54,7 @@ def cloned(folder: Path) -> Path:
 
 
 def installed(folder: Path) -> Path:
-    """The program `hotsos` in an environment of its own."""
+    """Return the program `hotsos` in an environment of its own."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "hotsos"]
     subprocess.run([folder / "bin" / "python", *install], check=True)

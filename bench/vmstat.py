@@ -1,4 +1,4 @@
-"""What a day of vmstat costs beside `pandas.read_csv`.
+"""The cost of reading a day of vmstat, compared with `pandas.read_csv`.
 
 Makes a day of rows, one a second, with a header every 21 rows as a terminal gets them, with and without the times of
 `vmstat -t`. Then measures in turn the CPU seconds of reading it to a Series (values in base units, lines, times, text
@@ -64,7 +64,7 @@ def main() -> None:
 
 
 def least(runs: int, *works: Callable[[], None]) -> list[float]:
-    """The least CPU seconds of each of the works, done in turn."""
+    """Return the least CPU seconds of each function, run in turn."""
     found = [float("inf")] * len(works)
     for _ in range(runs):
         for number, work in enumerate(works):
@@ -86,7 +86,7 @@ def read_csv(clean: bytes) -> None:
 
 
 def memory(text: bytes) -> int:
-    """KiB that a process which reads it as a bundle has at most."""
+    """Return the peak KiB of a process that reads it as a bundle."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "vmstat.log"
         file.write_bytes(text)
@@ -95,7 +95,7 @@ def memory(text: bytes) -> int:
 
 
 def numbers() -> Iterator[str]:
-    """Rows of a busy host with 64 GB."""
+    """Yield rows of a busy host with 64 GB."""
     chance = random.Random(86_400)
     for _ in range(ROWS):
         free, cache = (4 * chance.randrange(500_000, 15_000_000) for _ in range(2))
@@ -106,11 +106,11 @@ def numbers() -> Iterator[str]:
         yield f"{queue}      0 {free:6} 311900 {cache:6}    0    0 {work} {cpu}"
 
 
-IO = ((3_000, 5), (9_000, 5), (20_000, 4), (50_000, 4))  # most and width of bi, bo, in, cs
+IO = ((3_000, 5), (9_000, 5), (20_000, 4), (50_000, 4))  # maximum and width of bi, bo, in, cs
 
 
 def recording(rows: list[str], zone: str = "") -> bytes:
-    """The rows as vmstat prints them, with times if there is a zone."""
+    """Return the rows as vmstat prints them, with times if there is a zone."""
     start = datetime(2026, 11, 20, tzinfo=UTC)
     head = [BANNER + " -----timestamp-----" * bool(zone), HEADER + f"                 {zone}" * bool(zone)]
     lines: list[str] = []

@@ -1,9 +1,9 @@
-"""Wrong tokens from one address, as fast as the server answers them, beside the right one of the same address.
+"""Wrong tokens from one address, as fast as the server answers them, together with the right one from the same address.
 
 Connections that stay open each send requests with wrong tokens, some ahead of the answers, half of them with the prefix
-of the right token; every fifth of a second somebody asks with the right one, on a connection of its own. Prints how
-many were answered in a second, and how; how long the right token waited; CPU time of the server. Exits with 1 if the
-right token was refused once, or a wrong one was not.
+of the right token; every fifth of a second another connection sends the right one. Prints the answers per second by
+status, the latency of the right token, and CPU time of the server. Exits with 1 if the right token was ever refused, or
+a wrong one accepted.
 
     python bench/wrong_tokens.py [--seconds 30] [--rate 1000] [--connections 8]
 """
@@ -28,7 +28,7 @@ from serve import Server, started
 
 AHEAD = 8  # requests of a connection that wait for their answer
 PAUSE = 0.2  # seconds between two requests with the right token
-LONG = 60.0
+MAX_WAIT_SECONDS = 60.0
 STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
 
 
@@ -78,10 +78,10 @@ def attack(server: Server, token: str, seconds: float, rate: int, connections: i
 
 
 def flood(port: int, token: str, end: float, rate: float, first: int, answers: Counter[int]) -> None:
-    """Sends wrong tokens until the end, no faster than the rate, and counts the answers."""
+    """Send wrong tokens until the end, no faster than the rate, and count the answers."""
     sent = got = 0
     begun, rest = time.perf_counter(), b""
-    with socket.create_connection(("127.0.0.1", port), LONG) as connection:
+    with socket.create_connection(("127.0.0.1", port), MAX_WAIT_SECONDS) as connection:
         while (now := time.perf_counter()) < end or got < sent:
             due = sent + AHEAD if not rate else int((now - begun) * rate)
             count = min(due - sent, AHEAD - (sent - got)) if now < end else 0
@@ -109,7 +109,7 @@ def _request(token: str, number: int) -> bytes:
 
 
 def _ask(port: int, token: str) -> int:
-    connection = HTTPConnection("127.0.0.1", port, timeout=LONG)
+    connection = HTTPConnection("127.0.0.1", port, timeout=MAX_WAIT_SECONDS)
     try:
         connection.request("GET", "/api/v1/cases", headers={"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()

@@ -1,7 +1,7 @@
-"""Cuts recordings of the lab to fixtures: python lab/cut.py build/lab/set fixtures/lab KERNEL/CASE/PHASE...
+"""Reduce recordings of the lab to fixtures: python lab/cut.py build/lab/set fixtures/lab KERNEL/CASE/PHASE...
 
-A cut leaves out what adds nothing (slab, zones, other sizes of huge pages, KSM) and keeps every n-th sample
-of the profile; nothing else is changed. labels.json has what labels.py said of the whole recording.
+Files without use for the diagnosis (slab, zones, other sizes of huge pages, KSM) are left out, and of the profile every
+n-th sample is kept; nothing else is changed. labels.json has the labels of the complete recording by labels.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 import tarfile
 from pathlib import Path
 
-SAMPLES = 200
+MAX_SAMPLES = 200
 MAX_BYTES = 60_000
 _LEFT_OUT = re.compile(
     r"mpstat\.txt|startup\.txt|/mm/ksm/|/proc/(zoneinfo|pagetypeinfo|slabinfo)|/sys/kernel/debug/"
@@ -23,13 +23,13 @@ _LEFT_OUT = re.compile(
 
 
 def profile(text: bytes) -> bytes:
-    """Every n-th sample."""
+    """Return every n-th sample."""
     samples = [block for block in text.strip(b"\n").split(b"\n\n") if block]
-    return b"\n\n".join(samples[:: max(1, len(samples) // SAMPLES)]) + b"\n\n"
+    return b"\n\n".join(samples[:: max(1, len(samples) // MAX_SAMPLES)]) + b"\n\n"
 
 
 def cut(bundle: Path) -> bytes:
-    """A smaller bundle, the same bytes each time."""
+    """Return a smaller bundle, the same bytes each time."""
     packed = io.BytesIO()
     with tarfile.open(bundle) as source, tarfile.open(fileobj=packed, mode="w") as target:
         for member in sorted((m for m in source if m.isfile() and not _LEFT_OUT.search(m.name)), key=lambda m: m.name):

@@ -1,12 +1,12 @@
-"""The kernel lab: boots a distribution's kernel in QEMU, runs cases and the capture script, takes the bundles out.
+"""The kernel lab: boots a distribution's kernel in QEMU, runs cases and the capture script, and collects the bundles.
 
     python lab/lab.py run --kernel 6.1 --case fork-cow   one guest; results in build/lab/set/6.1/fork-cow
-    python lab/lab.py all                                every kernel and case that is not there yet
+    python lab/lab.py all                                every kernel and case without results
 
 The kernel comes from Debian's packages through the machine's own package sources, with the suite that kernels.tsv
-names; it is unpacked, never installed. The root of the guest is busybox, perf, ps, top, vmstat and mpstat, and the
-lab's programs. These tools are the ones installed here; for a kernel of another architecture than this machine's they
-come from packages too. No root, no network in the guest, and no device of this machine is needed.
+names; it is unpacked, never installed. The root of the guest has busybox, perf, ps, top, vmstat and mpstat, and the
+programs of the lab. These tools are copied from this machine; for a kernel of another architecture they come from
+packages too. The lab needs no root, no network in the guest, and no device of this machine.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ LAB = Path(__file__).parent
 BUILD = Path(os.environ.get("LAB_FOLDER", LAB.parent / "build" / "lab"))
 TOOLS = ("busybox", "dash", "perf", "ps", "top", "vmstat", "mpstat", "lscpu")
 TOOL_PACKAGES = ("busybox-static", "dash", "linux-perf", "procps", "sysstat", "util-linux")
-# In this order; kernels that have one built in, or another version of it, lack the file.
+# In the order of loading; a kernel with a built-in module, or another version of it, has no such file.
 MODULES = (
     "virtio", "virtio_ring", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci", "virtio_blk",
     "crc16", "crc32c_generic", "libcrc32c", "mbcache", "jbd2", "ext4",
 )  # fmt: skip
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-MEMORY_MIB, CPUS, CASES_A_GUEST = 2048, 2, 8
+MEMORY_MIB, CPUS, CASES_PER_GUEST = 2048, 2, 8
 SLOT_MIB, FILES_MIB, SWAP_MIB = 16, 1400, 1024
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What differs between the architectures of guests."""
+    """The differences between architectures of guests."""
 
-    triplet: str  # the folder of libraries
+    triplet: str  # name of the folder of libraries
     compiler: str
     qemu: str
     machine: str
-    cpu: str  # that is emulated
+    cpu: str  # emulated model
     console: str
 
 
@@ -57,34 +57,34 @@ _AMD64 = Architecture("x86_64-linux-gnu", "x86_64-linux-gnu-gcc", "qemu-system-x
 _ARM64 = Architecture(
     "aarch64-linux-gnu", "aarch64-linux-gnu-gcc", "qemu-system-aarch64", "virt", "cortex-a57", "ttyAMA0"
 )
-ARCHITECTURES = {"amd64": _AMD64, "arm64": _ARM64}  # by Debian's name for it
+ARCHITECTURES = {"amd64": _AMD64, "arm64": _ARM64}  # by Debian's name
 
 
 def run(*command: str | Path, **options: object) -> str:
-    """What a program prints."""
+    """Return the output of a program."""
     done = subprocess.run([str(part) for part in command], check=True, text=True, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
     return str(done.stdout)
 
 
 def cases() -> list[str]:
-    """Names of all cases."""
+    """Return the names of all cases."""
     return sorted(path.stem for path in (LAB / "cases").glob("*.sh"))
 
 
 def kernels() -> dict[str, tuple[str, str]]:
-    """By name: suite, and the pattern of the package."""
+    """Return suite and package pattern of each kernel."""
     rows = (line.split("\t") for line in (LAB / "kernels.tsv").read_text("utf-8").splitlines() if line[:1] != "#")
     return {name: (suite, pattern) for name, suite, pattern in rows}
 
 
 def architecture(name: str) -> str:
-    """Debian's name of a kernel's architecture, which ends the name of its package."""
+    """Return Debian's name of a kernel's architecture, which ends the name of its package."""
     return kernels()[name][1].rpartition("-")[2]
 
 
 @cache
 def is_native(arch: str) -> bool:
-    """Whether this machine is of an architecture."""
+    """Return whether this machine has an architecture."""
     return run("dpkg", "--print-architecture").strip() == arch
 
 
@@ -92,16 +92,16 @@ def is_native(arch: str) -> bool:
 
 
 def apt_options(suite: str, arch: str) -> list[str]:
-    """Options of apt for one suite of the repositories that this machine has, with state of its own."""
+    """Return options of apt for one suite of the repositories of this machine, with a separate apt state."""
     folder = BUILD / "apt" / arch / suite
-    form = "$(REPO_URI) $(RELEASE)"
-    known = run("apt-get", "indextargets", "--format", form, "Created-By: Packages", "Origin: Debian").splitlines()
-    places = {line.split()[0] for line in known if ("security" in line) == suite.endswith("-security")}
+    fields = "$(REPO_URI) $(RELEASE)"
+    targets = run("apt-get", "indextargets", "--format", fields, "Created-By: Packages", "Origin: Debian").splitlines()
+    uris = {line.split()[0] for line in targets if ("security" in line) == suite.endswith("-security")}
     for part in ("lists/partial", "cache/archives/partial"):
         (folder / part).mkdir(parents=True, exist_ok=True)
     sources = folder / "lab.sources"
     text = "\n".join(
-        f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n" for uri in sorted(places)
+        f"Types: deb\nURIs: {uri}\nSuites: {suite}\nComponents: main\nSigned-By: {KEYRING}\n" for uri in sorted(uris)
     )
     options = {
         "Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "-", "Dir::State::lists": folder / "lists",
@@ -116,7 +116,7 @@ def apt_options(suite: str, arch: str) -> list[str]:
 
 
 def unpack(packages: list[str], options: list[str], target: Path) -> None:
-    """Fetches packages and unpacks them to a folder; it then holds a file `done`."""
+    """Fetch packages and unpack them to a folder, which then has a file `done`."""
     shutil.rmtree(target, ignore_errors=True)
     (target / "packages").mkdir(parents=True)
     run("apt-get", *options, "download", *packages, cwd=target / "packages")
@@ -127,40 +127,40 @@ def unpack(packages: list[str], options: list[str], target: Path) -> None:
 
 
 def tools(arch: str) -> Path:
-    """The folder with tools of an architecture: this machine's root, or packages of the same release: fetched once."""
+    """Return the folder with tools of an architecture: this machine's root, or packages of the same release."""
     if is_native(arch):
         return Path("/")
     target = BUILD / "tools" / arch
     if not (target / "done").exists():
         options = apt_options(platform.freedesktop_os_release()["VERSION_CODENAME"], arch)
-        onto_nothing = ("-o", "Dir::State::status=/dev/null", "--no-install-recommends")
-        plan = run("apt-get", *options, *onto_nothing, "--simulate", "install", *TOOL_PACKAGES)
+        from_scratch = ("-o", "Dir::State::status=/dev/null", "--no-install-recommends")
+        plan = run("apt-get", *options, *from_scratch, "--simulate", "install", *TOOL_PACKAGES)
         libraries = re.findall(r"^Inst ((?:lib|zlib)\S+)", plan, re.MULTILINE)
         unpack([*TOOL_PACKAGES, *libraries], options, target)
     return target
 
 
 def kernel(name: str) -> Path:
-    """The folder that an image's packages are unpacked to: fetched once."""
+    """Return the folder with the unpacked packages of a kernel, fetched once."""
     target = BUILD / "kernels" / name
     if (target / "done").exists():
         return target
     suite, pattern = kernels()[name]
     options = apt_options(suite, architecture(name))
-    found = [
+    packages = [
         line.split()[0] for line in run("apt-cache", *options, "search", "--names-only", f"^{pattern}$").splitlines()
     ]
-    if not found:
+    if not packages:
         raise SystemExit(f"lab: {suite} has no package {pattern}")
-    newest = max(found, key=lambda package: [int(number) for number in re.findall(r"\d+", package)])
+    newest = max(packages, key=lambda package: [int(number) for number in re.findall(r"\d+", package)])
     depends = run("apt-cache", *options, "depends", newest)
-    parts = re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", depends)  # since 7.3 the image is in two parts
+    parts = re.findall(r"Depends: (linux-(?:binary|modules)-\S+)", depends)  # two packages since 7.3
     unpack([newest, *parts], options, target)
     return target
 
 
 def image(folder: Path) -> Path:
-    """The kernel in its folder."""
+    """Return the kernel image in the folder."""
     return next(path for path in sorted(folder.rglob("vmlinuz*")) if path.is_file())
 
 
@@ -168,21 +168,21 @@ def image(folder: Path) -> Path:
 
 
 def copy_program(program: Path, folder: Path, triplet: str, root: Path) -> None:
-    """A program of a folder with the libraries that it loads; read from the files, as it may not run here."""
+    """Copy a program with its shared libraries, which are read from the files: the program may not run here."""
     shutil.copy(program, root / "bin" / program.name)
     places = [folder / "lib" / triplet, folder / "usr" / "lib" / triplet]
-    found: dict[str, Path] = {}
+    libraries: dict[str, Path] = {}
     files = [program]
     while files:
         text = run("readelf", "-ld", files.pop())
         for name in re.findall(r"(?:Shared library: \[|program interpreter: )(\S+?)\]", text):
-            if name not in found:
-                here = [path for place in places if (path := place / Path(name).name).exists()]
-                if not here:
+            if name not in libraries:
+                candidates = [path for place in places if (path := place / Path(name).name).exists()]
+                if not candidates:
                     raise SystemExit(f"lab: {program} needs {name}, which is not in {places[-1]}")
-                found[name] = here[0]
-                files.append(found[name])
-    for name, library in found.items():
+                libraries[name] = candidates[0]
+                files.append(libraries[name])
+    for name, library in libraries.items():
         target = root / (name.lstrip("/") if "/" in name else f"lib/{triplet}/{name}")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, target)
@@ -190,7 +190,7 @@ def copy_program(program: Path, folder: Path, triplet: str, root: Path) -> None:
 
 @cache
 def base_root(arch: str) -> Path:
-    """What is the same for all kernels of an architecture: tools, programs, cases."""
+    """Return the root that all kernels of an architecture share: tools, programs, cases."""
     root, folder, triplet = BUILD / "root" / arch, tools(arch), ARCHITECTURES[arch].triplet
     shutil.rmtree(root, ignore_errors=True)
     for name in ("bin", "proc", "sys", "dev", "tmp", "etc", "mnt", "modules", "boot"):
@@ -207,7 +207,7 @@ def base_root(arch: str) -> Path:
             copy_program(Path(program), folder, triplet, root)
     (root / "bin" / "sh").symlink_to("dash")
     (root / "lib" / "terminfo" / "d").mkdir(parents=True)
-    shutil.copy("/lib/terminfo/d/dumb", root / "lib" / "terminfo" / "d" / "dumb")  # top wants it
+    shutil.copy("/lib/terminfo/d/dumb", root / "lib" / "terminfo" / "d" / "dumb")  # needed by top
     flags = ("-O1", "-Wall", "-Wno-format-truncation", "-static", "-pthread")
     for source in (LAB / "programs").glob("*.c"):
         run(ARCHITECTURES[arch].compiler, *flags, "-o", root / "bin" / source.stem, source)
@@ -220,7 +220,7 @@ def base_root(arch: str) -> Path:
 
 
 def initramfs(name: str, root: Path) -> Path:
-    """The packed root with a kernel's modules and build options."""
+    """Return the packed root with modules and build options of a kernel."""
     folder = kernel(name)
     for old in (*(root / "modules").iterdir(), *(root / "boot").iterdir()):
         old.unlink()
@@ -245,14 +245,14 @@ def initramfs(name: str, root: Path) -> Path:
 
 
 def disk(path: Path, size_mib: int) -> Path:
-    """A sparse file as a disk."""
+    """Create a sparse file as a disk."""
     with path.open("wb") as file:
         file.truncate(size_mib << 20)
     return path
 
 
 def disks(folder: Path, slots: int) -> list[str]:
-    """Options for: vda for the result, vdb with a file system and one large file, vdc for swap, vdd that is slow."""
+    """Return options for vda for the result, vdb with a file system and a large file, vdc for swap, a slow vdd."""
     tree = folder / "tree"
     tree.mkdir()
     disk(tree / "data", FILES_MIB - 200)
@@ -265,21 +265,21 @@ def disks(folder: Path, slots: int) -> list[str]:
 
 
 def machine(arch: str) -> list[str]:
-    """What emulates; KVM only if it is asked for: under some hypervisors it is there and runs no stock kernel."""
-    its = ARCHITECTURES[arch]
+    """Return the emulator. KVM is used only on request: under some hypervisors it exists but runs no stock kernel."""
+    target = ARCHITECTURES[arch]
     with_kvm = is_native(arch) and os.environ.get("LAB_KVM")
-    accelerator = ["-accel", "kvm", "-cpu", "host"] if with_kvm else ["-accel", "tcg,thread=multi", "-cpu", its.cpu]
-    return [its.qemu, "-machine", its.machine, *accelerator]
+    accelerator = ["-accel", "kvm", "-cpu", "host"] if with_kvm else ["-accel", "tcg,thread=multi", "-cpu", target.cpu]
+    return [target.qemu, "-machine", target.machine, *accelerator]
 
 
 def boot(name: str, wanted: list[str], seconds: int, limit: int) -> None:
-    """Runs one guest for some cases, at most `limit` seconds for each, and takes out what it has recorded."""
+    """Run one guest for some cases, at most `limit` seconds for each, and collect its results."""
     arch = architecture(name)
     root = base_root(arch)
     folder = BUILD / "guest"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    words = (
+    kernel_arguments = (
         f"console={ARCHITECTURES[arch].console} panic=-1 quiet mitigations=off nowatchdog "
         "rcupdate.rcu_cpu_stall_suppress=1"
     )
@@ -287,7 +287,7 @@ def boot(name: str, wanted: list[str], seconds: int, limit: int) -> None:
     command = [
         *machine(arch), "-m", str(MEMORY_MIB), "-smp", str(CPUS), "-nodefaults", "-no-reboot",
         "-display", "none", "-serial", f"file:{folder / 'console'}", "-kernel", str(image(kernel(name))),
-        "-initrd", str(initramfs(name, root)), "-append", words, *disks(folder, len(wanted)),
+        "-initrd", str(initramfs(name, root)), "-append", kernel_arguments, *disks(folder, len(wanted)),
     ]  # fmt: skip
     begin = time.monotonic()
     try:
@@ -306,7 +306,7 @@ def boot(name: str, wanted: list[str], seconds: int, limit: int) -> None:
 
 
 def take_out(out: IO[bytes], target: Path) -> None:
-    """What a guest has left of one case; nothing where it did not come to its end."""
+    """Extract the results of one case; none if the guest did not finish it."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     try:
@@ -317,7 +317,7 @@ def take_out(out: IO[bytes], target: Path) -> None:
 
 
 def complete(name: str, case: str) -> bool:
-    """Whether a guest has left the bundles of a case."""
+    """Return whether both bundles of a case exist."""
     return all((BUILD / "set" / name / case / phase / "bundle.tar.gz").exists() for phase in ("during", "after"))
 
 
@@ -329,17 +329,17 @@ def main() -> None:
     parser.add_argument("--case", action="append", choices=cases())
     parser.add_argument("--seconds", type=int, default=24, help="of the capture under load")
     parser.add_argument("--limit", type=int, default=240, help="seconds after which a guest is ended, for each case")
-    given = parser.parse_args()
+    options = parser.parse_args()
     BUILD.mkdir(parents=True, exist_ok=True)
-    for name in given.kernel or kernels():
-        its = ARCHITECTURES[architecture(name)]
-        if missing := [program for program in (its.qemu, its.compiler) if shutil.which(program) is None]:
+    for name in options.kernel or kernels():
+        target = ARCHITECTURES[architecture(name)]
+        if missing := [program for program in (target.qemu, target.compiler) if shutil.which(program) is None]:
             print(f"{name}: needs {' and '.join(missing)}", flush=True)
             continue
-        wanted = [case for case in given.case or cases() if given.what == "run" or not complete(name, case)]
-        for at in range(0, len(wanted), CASES_A_GUEST):
+        missing_cases = [case for case in options.case or cases() if options.what == "run" or not complete(name, case)]
+        for first in range(0, len(missing_cases), CASES_PER_GUEST):
             try:
-                boot(name, wanted[at : at + CASES_A_GUEST], given.seconds, given.limit)
+                boot(name, missing_cases[first : first + CASES_PER_GUEST], options.seconds, options.limit)
             except subprocess.CalledProcessError as error:
                 print(f"{name}: {error}", flush=True)
 

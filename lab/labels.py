@@ -1,11 +1,10 @@
-"""Labels of the lab's recordings, from what the kernel itself said: its trace, and its counters at both ends.
+"""Labels of the recordings of the lab, from the kernel's trace and its counters at both ends.
 
-    python lab/labels.py build/lab/set          writes label.json beside each bundle
+    python lab/labels.py build/lab/set          writes label.json next to each bundle
 
-Nothing of the bundle and nothing of thpdiag is read. A recording folder holds `trace.gz` (tracefs: compaction,
-khugepaged, reclaim), `lost` (events that did not fit) and `begin` and `end` (/proc/vmstat, CPU times, memory of the
-load).
-The rule is the table in docs/how-to/kernel-lab.md.
+The labels depend on nothing in the bundle and nothing of thpdiag. A recording folder holds `trace.gz` (tracefs:
+compaction, khugepaged, reclaim), `lost` (events that did not fit) and `begin` and `end` (/proc/vmstat, CPU times,
+memory of the load). The rules are the table in docs/how-to/kernel-lab.md.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 PHASES = ("before", "during", "after")
-TICKS = 100  # a second
+TICKS_PER_SECOND = 100
 _EVENT = re.compile(r" *(?P<comm>.{1,16})-(?P<task>\d+) +\[\d+\] \S+ +(?P<time>\d+\.\d+): (?P<event>\w+): (?P<rest>.*)")
 _ORDER = re.compile(r"order=(\d+)")
 _HUGE_ORDER = 9
@@ -26,35 +25,35 @@ _DAEMONS = ("kcompactd", "khugepaged", "kswapd")
 
 
 def trace_measures(lines: list[str]) -> dict[str, float]:
-    """Seconds in compaction and reclaim by kind, and bytes that khugepaged added."""
-    spent: dict[str, float] = defaultdict(float)
-    begun: dict[tuple[str, str], float] = {}
-    requests: dict[str, str] = {}  # what a task allocates, since an allocation asked for compaction
+    """Return the seconds in compaction and reclaim by kind, and the MiB that khugepaged added."""
+    totals: dict[str, float] = defaultdict(float)
+    started: dict[tuple[str, str], float] = {}
+    requests: dict[str, str] = {}  # purpose of the allocation for which a task compacts
     reclaims: dict[str, str] = {}
     scanned: dict[str, int] = {}
     for line in lines:
-        if not (found := _EVENT.match(line)):
+        if not (match := _EVENT.match(line)):
             continue
-        comm, task, event, rest = found["comm"], found["task"], found["event"], found["rest"]
-        time = float(found["time"])
+        comm, task, event, rest = match["comm"], match["task"], match["event"], match["rest"]
+        time = float(match["time"])
         if event == "mm_compaction_try_to_compact_pages":
             requests[task] = _purpose(rest)
         elif event.endswith("_begin"):
-            begun[task, event[:-6]] = time
+            started[task, event[:-6]] = time
             if event == "mm_vmscan_direct_reclaim_begin":
                 reclaims[task] = _purpose(rest)
-        elif event.endswith("_end") and (task, event[:-4]) in begun:
+        elif event.endswith("_end") and (task, event[:-4]) in started:
             purpose = reclaims.get(task, "single") if "direct" in event else requests.get(task)
-            spent[_kind(event[:-4], comm, purpose)] += time - begun.pop((task, event[:-4]))
+            totals[_kind(event[:-4], comm, purpose)] += time - started.pop((task, event[:-4]))
         elif event == "mm_khugepaged_scan_pmd" and "status=succeeded" in rest:
             scanned[task] = int(re.search(r"none_or_zero=(\d+)", rest)[1])  # type: ignore[index]
         elif event == "mm_collapse_huge_page":
-            spent["khugepaged_added_mib"] += scanned.pop(task, 0) / 256 if "status=succeeded" in rest else 0
-    return dict(spent)
+            totals["khugepaged_added_mib"] += scanned.pop(task, 0) / 256 if "status=succeeded" in rest else 0
+    return dict(totals)
 
 
 def _purpose(request: str) -> str:
-    """What a block of pages is for: page faults for huge pages of all sizes have flags that no other request has."""
+    """Return the purpose of an allocation: page faults for huge pages of all sizes have unique flags."""
     order = int(_ORDER.search(request)[1])  # type: ignore[index]
     if order == 0:
         return "single"
@@ -66,12 +65,12 @@ def _purpose(request: str) -> str:
 def _kind(span: str, comm: str, purpose: str | None) -> str:
     if comm.startswith(_DAEMONS):
         return "daemon"
-    what = "compaction" if "compaction" in span else "group_reclaim" if "memcg" in span else "reclaim"
-    return "operator_compaction" if purpose is None else f"{what}_{purpose}"
+    activity = "compaction" if "compaction" in span else "group_reclaim" if "memcg" in span else "reclaim"
+    return "operator_compaction" if purpose is None else f"{activity}_{purpose}"
 
 
 def witness(text: str) -> dict[str, float]:
-    """Counters at one end of a recording; those of the load's processes are added up."""
+    """Return the counters at one end of a recording; those of the processes of the load are summed."""
     values: Counter[str] = Counter()
     for line in text.splitlines():
         head, *fields = line.split()
@@ -88,12 +87,12 @@ def witness(text: str) -> dict[str, float]:
 
 
 def share(part: float, rest: float) -> float:
-    """Of both together; 0 of nothing."""
+    """Return the share of a part in both parts together; 0 if both are 0."""
     return part / (part + rest) if part + rest else 0
 
 
 def measures(folder: Path) -> dict[str, float]:
-    """What a recording's trace and counters say, a second where it is no state."""
+    """Return what trace and counters of a recording measure, per second unless it is a state."""
     begin, end = (witness((folder / name).read_text("utf-8")) for name in ("begin", "end"))
     with gzip.open(folder / "trace.gz", "rt", errors="replace") as file:
         trace = trace_measures(file.readlines())
@@ -102,13 +101,13 @@ def measures(folder: Path) -> dict[str, float]:
     def rate(name: str) -> float:
         return (end.get(name, 0) - begin.get(name, 0)) / seconds
 
-    found = {f"{name}_ms_per_s": 1000 * value / seconds for name, value in trace.items() if not name.endswith("mib")}
-    found |= {
+    values = {f"{name}_ms_per_s": 1000 * value / seconds for name, value in trace.items() if not name.endswith("mib")}
+    values |= {
         "seconds": seconds,
         "khugepaged_added_mib": trace.get("khugepaged_added_mib", 0),
-        "kcompactd_cpu": rate("thread_kcompactd0") / TICKS,
-        "khugepaged_cpu": rate("thread_khugepaged") / TICKS,
-        "kswapd_cpu": rate("thread_kswapd0") / TICKS,
+        "kcompactd_cpu": rate("thread_kcompactd0") / TICKS_PER_SECOND,
+        "khugepaged_cpu": rate("thread_khugepaged") / TICKS_PER_SECOND,
+        "kswapd_cpu": rate("thread_kswapd0") / TICKS_PER_SECOND,
         "huge_fault_mib_per_s": 2 * rate("vmstat_thp_fault_alloc"),
         "huge_share_of_faults": share(2 * rate("vmstat_thp_fault_alloc"), rate("vmstat_pgfault") / 256),
         "system": share(rate("system"), rate("cpu") - rate("system")),
@@ -123,15 +122,15 @@ def measures(folder: Path) -> dict[str, float]:
         "group_limit_per_s": rate("group_max"),
     }
     lost = (folder / "lost").read_text("utf-8")
-    found["events_lost"] = sum(int(number) for number in re.findall(r"(?:dropped events|overrun): (\d+)", lost))
-    return {name: round(value, 2) for name, value in sorted(found.items())}
+    values["events_lost"] = sum(int(number) for number in re.findall(r"(?:dropped events|overrun): (\d+)", lost))
+    return {name: round(value, 2) for name, value in sorted(values.items())}
 
 
 def labels(m: dict[str, float]) -> list[str]:
-    """Everything that the kernel says was strong in one recording, by the table above."""
+    """Return all labels whose condition, by the table named above, holds in one recording."""
 
-    def over(name: str, least: float) -> bool:
-        return m.get(name, 0) >= least
+    def over(name: str, threshold: float) -> bool:
+        return m.get(name, 0) >= threshold
 
     swapping = over("swapped_per_s", 500)
     rules = {
@@ -157,34 +156,34 @@ def labels(m: dict[str, float]) -> list[str]:
         and not over("huge_fault_mib_per_s", 1)
         and not over("load_huge_mib", 8),
     }
-    return [name for name, said in rules.items() if said]
+    return [name for name, holds in rules.items() if holds]
 
 
-def is_first_touch(during: dict[str, float], cured: dict[str, float]) -> bool:
-    """Whether the load has that much more memory than under the cure, in huge pages that faults gave."""
-    more = during["load_mib"] - cured["load_mib"]
-    huge = during["load_huge_mib"] >= 0.75 * during["load_mib"]
+def is_first_touch(during: dict[str, float], remedied: dict[str, float]) -> bool:
+    """Return whether the load has much more memory than under the remedy, in huge pages from page faults."""
+    extra = during["load_mib"] - remedied["load_mib"]
+    is_huge = during["load_huge_mib"] >= 0.75 * during["load_mib"]
     return (
-        more >= 64
-        and during["load_mib"] >= 3 * cured["load_mib"]
-        and huge
-        and during["khugepaged_added_mib"] < more / 4
+        extra >= 64
+        and during["load_mib"] >= 3 * remedied["load_mib"]
+        and is_huge
+        and during["khugepaged_added_mib"] < extra / 4
     )
 
 
 def label_case(folder: Path) -> None:
-    """Writes label.json into each phase of one case."""
-    found = {phase: measures(folder / phase) for phase in PHASES if (folder / phase / "end").exists()}
-    for phase, measured in found.items():
-        said = labels(measured)
-        if phase == "during" and "after" in found and is_first_touch(measured, found["after"]):
-            said = [name for name in said if name != "memory-leak"] + ["first-touch-bloat"]
-        text = json.dumps({"labels": said, "measures": measured}, indent=1)
+    """Write label.json into each phase of one case."""
+    by_phase = {phase: measures(folder / phase) for phase in PHASES if (folder / phase / "end").exists()}
+    for phase, measured in by_phase.items():
+        phase_labels = labels(measured)
+        if phase == "during" and "after" in by_phase and is_first_touch(measured, by_phase["after"]):
+            phase_labels = [name for name in phase_labels if name != "memory-leak"] + ["first-touch-bloat"]
+        text = json.dumps({"labels": phase_labels, "measures": measured}, indent=1)
         (folder / phase / "label.json").write_text(text + "\n", "utf-8")
 
 
 def main() -> None:
-    """Labels a whole set."""
+    """Label a complete set."""
     for folder in sorted({path.parent.parent for path in Path(sys.argv[1]).glob("*/*/*/end")}):
         label_case(folder)
 

@@ -1,4 +1,4 @@
-"""THPBench: answers about the lab's bundles against the kernel's labels.
+"""THPBench: answers about the bundles of the lab, compared with the labels from the kernel.
 
     python lab/score.py build/lab/set                       thpdiag's answers to every bundle
     python lab/score.py build/lab/set --drops 5             and with parts of the input missing
@@ -7,7 +7,7 @@
 The answers of another tool are an object: {"6.12/idle/during": ["none", ""], "6.12/fork-cow/during": ["fork-cow",
 "likely"]}.
 
-What the columns mean is said in docs/how-to/kernel-lab.md.
+The columns are explained in docs/how-to/kernel-lab.md.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from thpdiag.host.reading import read_input
 from thpdiag.model import CONFIDENCES
 
 RIGHT, WRONG, UNDECIDED, OTHER = COLUMNS = ("right", "wrong", "undecided", "other")
-CHANCE = {"possible": 0.5, "likely": 0.9, "confirmed": 0.99}
+EXPECTED_ACCURACY = {"possible": 0.5, "likely": 0.9, "confirmed": 0.99}
 _COMPACTION = (
     "fault-compaction",
     "compaction-lock-convoy",
@@ -39,7 +39,7 @@ _COMPACTION = (
     "allocation-knee",
     "huge-pages-proven",
 )
-# What is right to say of a label: itself, or the name of a special case of it or of the effect that it has on the host.
+# Right answers for a label: itself, a special case of it, or its effect on the host
 ACCEPTED = {
     "fault-compaction": (*_COMPACTION, "madvise-region-stalls", "thp-direct-reclaim", "fragmentation"),
     "thp-direct-reclaim": (*_COMPACTION, "thp-direct-reclaim"),
@@ -55,7 +55,7 @@ ACCEPTED = {
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One bundle, its labels and how it is called: KERNEL/CASE/PHASE."""
+    """One bundle, its labels and its name KERNEL/CASE/PHASE."""
 
     name: str
     bundle: Path
@@ -68,7 +68,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One answer about a recording, and what it is worth."""
+    """One answer about a recording, and the column that it counts in."""
 
     recording: Recording
     cause: str
@@ -77,22 +77,22 @@ class Score:
 
 
 def recordings(folder: Path) -> list[Recording]:
-    """Of a set that `lab.py` made, or of fixtures/lab: bundles with labels."""
+    """Return the labelled bundles of a set that `lab.py` made, or of fixtures/lab."""
     shipped = folder / "labels.json"
     if shipped.exists():
         rows = json.loads(shipped.read_text("utf-8"))
         return [Recording(name, folder / f"{name}.tar.xz", tuple(row["labels"])) for name, row in sorted(rows.items())]
-    found = []
+    labelled = []
     for path in sorted(folder.glob("*/*/*/label.json")):
         name = str(path.parent.relative_to(folder))
-        found.append(
+        labelled.append(
             Recording(name, path.with_name("bundle.tar.gz"), tuple(json.loads(path.read_text("utf-8"))["labels"]))
         )
-    return [recording for recording in found if recording.bundle.exists()]
+    return [recording for recording in labelled if recording.bundle.exists()]
 
 
 def column(labels: tuple[str, ...], cause: str) -> str:
-    """What a cause, or `none`, is worth."""
+    """Return the column in which a cause, or `none`, counts."""
     if any(cause in ACCEPTED.get(label, (label,)) for label in labels):
         return RIGHT
     if cause != "none":
@@ -104,63 +104,64 @@ def score(recording: Recording, cause: str, confidence: str) -> Score:
     return Score(recording, cause, confidence, column(recording.labels, cause))
 
 
-def _scored(recording: Recording, answer: Given) -> Score:
+def _score_answer(recording: Recording, answer: Given) -> Score:
     return score(recording, answer.mechanism, CONFIDENCES[answer.level] if answer.level >= 0 else "")
 
 
-def own_answers(every: list[Recording], drops: int) -> Iterator[tuple[Score, list[Score]]]:
-    """thpdiag's answer to each recording, and to the smaller inputs made of it."""
-    for recording in every:
+def own_answers(labelled: list[Recording], drops: int) -> Iterator[tuple[Score, list[Score]]]:
+    """Yield thpdiag's answer to each recording, and to the smaller inputs made of it."""
+    for recording in labelled:
         data = read_input([recording.bundle], STRICT)
         chance = random.Random(recording.name)
-        smaller = [_scored(recording, given(less_at_random(data, chance)[1])) for _ in range(drops)]
-        yield _scored(recording, given(data)), smaller
+        smaller = [_score_answer(recording, given(less_at_random(data, chance)[1])) for _ in range(drops)]
+        yield _score_answer(recording, given(data)), smaller
 
 
 def brier(scores: list[Score]) -> float | None:
-    """The mean squared error of the confidence in causes about huge pages; None without one."""
-    said = [one for one in scores if one.cause != "none" and mechanism_kind(one.cause) == THP]
-    errors = [(CHANCE[one.confidence] - (one.column == RIGHT)) ** 2 for one in said]
+    """Return the mean squared error of the confidence in causes about huge pages; None without such causes."""
+    answers = [answer for answer in scores if answer.cause != "none" and mechanism_kind(answer.cause) == THP]
+    errors = [(EXPECTED_ACCURACY[answer.confidence] - (answer.column == RIGHT)) ** 2 for answer in answers]
     return sum(errors) / len(errors) if errors else None
 
 
 def false_causes(scores: list[Score]) -> list[Score]:
-    """Likely or confirmed causes about huge pages where no label is about huge pages."""
-    return [s for s in scores if s.column == WRONG and s.confidence != "possible" and not strong(s.recording)]
+    """Return likely or confirmed causes about huge pages where no label is about huge pages."""
+    return [s for s in scores if s.column == WRONG and s.confidence != "possible" and not is_affected(s.recording)]
 
 
-def strong(recording: Recording) -> bool:
-    """Whether a label is about huge pages."""
+def is_affected(recording: Recording) -> bool:
+    """Return whether a label is about huge pages."""
     return any(mechanism_kind(label) == THP for label in recording.labels)
 
 
 def table(scores: list[Score]) -> Iterator[str]:
-    """A row for each kernel and one for all; with labels about huge pages, and without."""
+    """Yield a row for each kernel and one for all, split by whether a label is about huge pages."""
     yield "kernel      | hurt: right  wrong  undecided | not hurt: none  false  other | Brier"
-    for kernel in [*sorted({one.recording.kernel for one in scores}), "all"]:
-        rows = [one for one in scores if kernel in (one.recording.kernel, "all")]
-        hurt = Counter(one.column for one in rows if strong(one.recording))
-        calm = Counter(one.cause if one.cause == "none" else one.column for one in rows if not strong(one.recording))
-        worth = brier(rows)
+    for kernel in [*sorted({answer.recording.kernel for answer in scores}), "all"]:
+        rows = [answer for answer in scores if kernel in (answer.recording.kernel, "all")]
+        affected = Counter(answer.column for answer in rows if is_affected(answer.recording))
+        others = (answer for answer in rows if not is_affected(answer.recording))
+        unaffected = Counter(answer.cause if answer.cause == "none" else answer.column for answer in others)
+        error = brier(rows)
         yield (
-            f"{kernel:12}|{hurt[RIGHT]:12}{hurt[WRONG] + hurt[OTHER]:7}{hurt[UNDECIDED]:11} |"
-            f"{calm['none']:15}{calm[WRONG]:7}{calm[OTHER] + calm[RIGHT]:7} | "
-            + ("-" if worth is None else f"{worth:.3f}")
+            f"{kernel:12}|{affected[RIGHT]:12}{affected[WRONG] + affected[OTHER]:7}{affected[UNDECIDED]:11} |"
+            f"{unaffected['none']:15}{unaffected[WRONG]:7}{unaffected[OTHER] + unaffected[RIGHT]:7} | "
+            + ("-" if error is None else f"{error:.3f}")
         )
 
 
 def confidence_rows(scores: list[Score]) -> Iterator[str]:
-    """How often each level of confidence is right about huge pages."""
+    """Yield how often each level of confidence is right about huge pages."""
     for level in CONFIDENCES:
-        said = [one for one in scores if one.confidence == level and mechanism_kind(one.cause) == THP]
-        if said:
-            yield f"{level:10} {sum(one.column == RIGHT for one in said)} of {len(said)} right"
+        answers = [answer for answer in scores if answer.confidence == level and mechanism_kind(answer.cause) == THP]
+        if answers:
+            yield f"{level:10} {sum(answer.column == RIGHT for answer in answers)} of {len(answers)} right"
 
 
-def row(one: Score) -> str:
-    """An answer, and below it the labels where it is not right."""
-    labels = f"\n    the kernel: {', '.join(one.recording.labels) or 'nothing'}" if one.column != RIGHT else ""
-    return f"{one.recording.name:36} {one.column:10} {one.cause} {one.confidence}".rstrip() + labels
+def row(answer: Score) -> str:
+    """Return an answer, and below a wrong one the labels."""
+    labels = f"\n    the kernel: {', '.join(answer.recording.labels) or 'nothing'}" if answer.column != RIGHT else ""
+    return f"{answer.recording.name:36} {answer.column:10} {answer.cause} {answer.confidence}".rstrip() + labels
 
 
 def main() -> None:
@@ -169,22 +170,22 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--drops", type=int, default=0, help="smaller inputs made of each bundle")
     parser.add_argument("--answers", type=Path, help="answers of another tool, as JSON")
-    given_options = parser.parse_args()
-    every = recordings(given_options.folder)
+    options = parser.parse_args()
+    labelled = recordings(options.folder)
     smaller: list[Score] = []
-    if given_options.answers:
-        other = json.loads(given_options.answers.read_text("utf-8"))
-        scores = [score(one, *other.get(one.name, ("none", ""))) for one in every]
+    if options.answers:
+        answers = json.loads(options.answers.read_text("utf-8"))
+        scores = [score(item, *answers.get(item.name, ("none", ""))) for item in labelled]
     else:
-        pairs = list(own_answers(every, given_options.drops))
+        pairs = list(own_answers(labelled, options.drops))
         scores = [full for full, _ in pairs]
-        smaller = [one for _, less in pairs for one in less]
-    lines = [row(one) for one in scores]
+        smaller = [item for _, reduced in pairs for item in reduced]
+    lines = [row(item) for item in scores]
     lines += ["", *table(scores), "", *confidence_rows(scores)]
     if smaller:
         lines += [
             "",
-            f"with parts of the input missing ({given_options.drops} smaller inputs of each bundle):",
+            f"with parts of the input missing ({options.drops} smaller inputs of each bundle):",
             *table(smaller),
         ]
     print("\n".join(lines))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from thpdiag.model.result import Profile, as_result
-from thpdiag.report.charts.heat_map import FOUND, HEIGHT, LEVELS, ROWS, heat_maps
+from thpdiag.report.charts.heat_map import FINDING_LEVELS, HEIGHT, LEVELS, ROWS, heat_maps
 
 EMPTY = "0" * ROWS
 FULL = "9" * ROWS
@@ -62,7 +62,7 @@ def test_what_findings_saw_has_the_same_scale() -> None:
     """Half of the samples of the fullest cells have half of the levels, in a map of its own colour beneath."""
     half = [EMPTY, "4" * ROWS]
     page = heat_maps(profile([FULL, FULL], signatures=[{"what": "memory compaction", "heat": half}]), "h")
-    assert cells(page, FOUND[1]) == {(1, row) for row in range(ROWS)}
+    assert cells(page, FINDING_LEVELS[1]) == {(1, row) for row in range(ROWS)}
     assert len(cells(page, LEVELS[-1])) == 2 * ROWS
     assert "Of them: memory compaction; strongest color: 18 samples in 20 ms" in page
     assert page.count(f'height="{HEIGHT}" role="img"') == 2

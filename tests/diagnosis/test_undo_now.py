@@ -71,9 +71,9 @@ def test_the_first_screen_tries_what_acts_at_once() -> None:
         {"id": "knob", "restart": "none for new memory; the application, to give back", "undo_now": ["echo"]},
     ]
     finding = Finding.model_validate({"rule": "THP-1", "remedies": steps})
-    assert messages.first_try(finding) == (3, finding.remedies[2])
+    assert messages.first_step(finding) == (3, finding.remedies[2])
     finding = Finding.model_validate({"rule": "THP-1", "remedies": steps[:2]})
-    assert messages.first_try(finding) == (1, finding.remedies[0])
+    assert messages.first_step(finding) == (1, finding.remedies[0])
 
 
 def test_what_is_over_is_not_tried_again() -> None:

@@ -19,7 +19,7 @@ from command_line import ROOT, STORY, Run
 from thpdiag.diagnosis import capture
 from thpdiag.diagnosis.missing_data import AGAIN, LONGER, request
 from thpdiag.engine.load import builtin_rules, load_rules
-from thpdiag.export.customer import FENCE, MOST, Wanted, letter, missing_questions, with_script
+from thpdiag.export.customer import FENCE, MAX_SECTIONS, Wanted, letter, missing_questions, with_script
 from thpdiag.knowledge import vocabulary
 from thpdiag.pipeline import analyze
 from thpdiag.report.layout import WIDTH
@@ -100,7 +100,7 @@ def test_the_first_request_is_for_the_few_that_decide_most() -> None:
     """Not for command lines and control groups, which touch what the call stacks and the counters touch already."""
     found = asked(SUDO)
     assert [s.name for s in found.ranked][:2] == ["perf", "counters"]
-    assert len([s for s in found.sections if not s.always and not s.beside]) == MOST
+    assert len([s for s in found.sections if not s.always and not s.beside]) == MAX_SECTIONS
     assert {"tasks", "groups"} <= names_of(list(found.later))
     text = letter(found)
     assert "If that does not decide it, we will ask for memory of control groups" in text

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from thpdiag.model.result import Profile, as_result
 from thpdiag.report.charts.icicle import (
-    DEEPEST,
     KERNEL,
-    LEAST,
     LOOKS,
     MARKED,
+    MAX_DEPTH,
+    MIN_SHARE,
     OTHER,
     ROW,
     STEPS,
@@ -122,7 +122,7 @@ def test_frames_below_fit_under_their_caller(stacks: list[tuple[str, float]]) ->
     for frame in tree.frames:
         assert frame.share == pytest.approx(frame.own + inner.get(id(frame), 0.0))
         assert frame.own >= -1e-9
-        assert frame.share >= LEAST * 0.999
+        assert frame.share >= MIN_SHARE * 0.999
 
 
 def test_the_picture_has_the_places_of_the_tree() -> None:
@@ -184,7 +184,7 @@ def test_no_more_frames_than_asked_for() -> None:
     told = drawn(folded, 300)
     assert len(told.frames) <= 300
     tree = call_tree(profile(folded), 300)
-    assert min(f.share for f in tree.frames) >= tree.least > LEAST
+    assert min(f.share for f in tree.frames) >= tree.least > MIN_SHARE
     assert tree.folded > 0.5
     assert sum(f.own for f in tree.frames) == pytest.approx(tree.share)
 
@@ -227,8 +227,8 @@ def test_deep_stacks_have_a_row_for_each_call() -> None:
     deep = ["t;" + ";".join(f"f{n}" for n in range(200)), 1.0]
     assert max(y for _, y, *_ in drawn([deep]).frames) == 201 * ROW
     endless = icicle(profile([["t;" + "f;" * 5000 + "f", 1.0]]), "i", 3000)
-    assert f"Stacks of more than {DEEPEST} functions are cut at that depth." in endless
-    assert len(_Drawn(endless).frames) == DEEPEST + 1
+    assert f"Stacks of more than {MAX_DEPTH} functions are cut at that depth." in endless
+    assert len(_Drawn(endless).frames) == MAX_DEPTH + 1
 
 
 def test_hostile_names_are_text() -> None:

@@ -1,14 +1,14 @@
-"""How often the diagnosis is right: expected mechanisms against given ones, over all fixtures, and with less input.
+"""How often the diagnosis is right: expected mechanisms against diagnosed ones, over all fixtures, and with less input.
 
     make accuracy                                   20 smaller inputs per fixture, and each file of it alone
     python tests/support/accuracy.py --drops 100 --seed 3   more, others
 
-With less input a diagnosis may become weaker. It must not become another one, and no likely or confirmed finding may
-appear that the full input does not have (a breach). The last table says how often each level of confidence named the
-right cause, over all of these inputs, and what the level promises.
+With less input a diagnosis may become weaker. It must not change to another one, and no likely or confirmed finding may
+appear that the full input does not have (a breach). The last table shows how often each level of confidence named the
+right cause, over all of these inputs, and the promised rate.
 
-Of an input that shows nothing the host did, only settings or one reading of each counter, an expert can say as little:
-such answers have a column of their own, `no data`.
+For an input without measurements, only settings or one reading of each counter, an expert cannot decide either: such
+answers have a column of their own, `no data`.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from thpdiag.pipeline import diagnose_case
 
 RIGHT, WEAKER, NOTHING, UNKNOWN, UNMEASURED = "right", "weaker", "nothing", "unknown", "no data"
 PLAIN = (RIGHT, WEAKER, NOTHING, UNKNOWN, UNMEASURED)  # columns; every other column is a wrong mechanism
-# What is said of the same cause where the input tells no more: the kind of compaction, the knee, the group that swaps.
+# General names of a cause where the input has no details: the kind of compaction, the knee, the group that swaps.
 GENERAL = {
     "compaction-lock-convoy": "fault-compaction",
     "compaction-tlb-shootdown": "fault-compaction",
     "allocation-knee": "fault-compaction",
     "cgroup-reclaim": "swap-storm",
 }
-PROVEN = "huge-pages-proven"  # of each of them where a switch shows it
+PROVEN = "huge-pages-proven"  # any of these if a switched setting shows it
 LIKELY = CONFIDENCES.index("likely")
-PROMISES = (0.5, 0.9, 0.99)  # how often a cause named at each of CONFIDENCES is to be the right one
+PROMISES = (0.5, 0.9, 0.99)  # expected rate of right causes at each of CONFIDENCES
 NAME, CELL = 30, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What came out for one input: the mechanism of the verdict and its level, the status, and the sure findings.
+    """The outcome for one input: mechanism and level of the verdict, the status, and the likely or confirmed findings.
 
-    `passed_over`: causes that are more than a hypothesis where a hypothesis leads.
+    `passed_over`: causes above `possible` although a `possible` finding is the verdict.
     """
 
     mechanism: str
@@ -64,7 +64,7 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One input of a fixture with what came out, as a column of the table, and what breaks the law."""
+    """An input of a fixture with its outcome, its column in the table, and breaches."""
 
     expected: Expected
     gone: str
@@ -87,7 +87,7 @@ class Answer:
 
 
 def given(data: ParsedInput) -> Given:
-    """The verdict on readings: of several hosts the worst."""
+    """Return the verdict on readings; of several hosts the worst."""
     found = [diagnose_case(case, rules(), STRICT) for case in host_cases(data, STRICT)]
     levels: dict[str, str] = {}
     for finding in (f for one in found for f in one.findings):
@@ -108,9 +108,9 @@ def _weight(diagnosis: Diagnosis) -> tuple[int, int]:
 
 
 def column(expected: Expected, given: Given) -> str:
-    """Which column of the table the answer falls into.
+    """Return the column of the table for the answer.
 
-    A hypothesis (`possible`) about something else is weaker, not wrong; so is the general case of the same cause.
+    A `possible` finding about something else is weaker, not wrong; so is the general case of the same cause.
     """
     if given.mechanism == NONE:
         if NONE in expected.mechanisms:
@@ -122,14 +122,14 @@ def column(expected: Expected, given: Given) -> str:
 
 
 def same_cause(expected: Expected, given: Given) -> bool:
-    """Whether the mechanism is an expected one, the general case of one, or the proof by a switch of one."""
+    """Return whether the mechanism is expected, the general case of an expected one, or its proof by a switch."""
     proven = given.mechanism == PROVEN and any(mechanism_kind(name) == THP for name in expected.mechanisms)
     general = {GENERAL.get(name) for name in expected.mechanisms}
     return proven or given.mechanism in expected.mechanisms or given.mechanism in general
 
 
 def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -> Iterator[Answer]:
-    """The full input first, then so many smaller ones, then (if asked for) each file alone."""
+    """Yield the full input, then the smaller ones, then (on request) each file alone."""
     data = read_input([expected.bundle], STRICT)
     full = Answer.judge(expected, "", data)
     yield full
@@ -145,7 +145,7 @@ def answers(expected: Expected, drops: int, seed: int, *, alone: bool = False) -
 
 
 def is_measured(data: ParsedInput) -> bool:
-    """Whether anything shows what the host did: a profile, a message, or a metric of one entity at two moments."""
+    """Return whether there is a measurement: a profile, a message, or a metric of one entity at two times."""
     readings = Counter[tuple[object, ...]]()
     for record in (row.record for rows in data.readings.values() for row in rows):
         if isinstance(record, Profile | Event) or (isinstance(record, Series) and len(record) > 1):
@@ -155,11 +155,11 @@ def is_measured(data: ParsedInput) -> bool:
     return any(count > 1 for count in readings.values())
 
 
-# The table.
+# The table
 
 
 def table(all_of_them: Sequence[Answer]) -> Iterator[str]:
-    """Rows of expected mechanisms, columns of given ones; letters stand for wrong mechanisms, told below."""
+    """Yield rows of expected mechanisms, columns of diagnosed ones; letters for wrong ones are explained below."""
     wrong = sorted({a.column for a in all_of_them} - set(PLAIN))
     letters = [chr(ord("a") + n) for n in range(len(wrong))]
     width = max(2, (78 - NAME - CELL * (len(PLAIN) + 1)) // max(1, len(wrong)))
@@ -198,10 +198,10 @@ def summary(all_of_them: Sequence[Answer]) -> str:
 
 
 def reliability(all_of_them: Sequence[Answer]) -> Iterator[str]:
-    """For each level: how many verdicts have it, how many name the cause, and the share beside what is promised.
+    """Return for each level the number of verdicts, the number of right ones, and the promised rate.
 
-    The last line is the Brier score: the mean of the squared distance between what a verdict's level promises and 1 if
-    it names the cause, 0 if not. Inputs without a cause count where a verdict names one all the same.
+    The last line is the Brier score: the mean of the squared distance between the promised rate of a verdict's level
+    and 1 if it names the cause, 0 if not. Inputs without a cause count if a verdict names one anyway.
     """
     verdicts = [a for a in all_of_them if a.given.mechanism != NONE]
     yield "level".ljust(NAME) + "".join(c.rjust(CELL) for c in ("inputs", "right", "share", "target"))

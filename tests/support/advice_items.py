@@ -1,4 +1,4 @@
-"""The remedies for a finding on a host, as JSON has them."""
+"""The remedies for a finding on a host, in their JSON form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole line on bytes, and the few words of a result that tests compare."""
+"""The complete pipeline on bytes, and the parts of a result that tests compare."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def rules() -> tuple[Rule, ...]:
 
 
 def name(bundle: Path) -> str:
-    """The fixture's own name, for test ids."""
+    """Return the fixture's name, for test ids."""
     return f"{bundle.parent.parent.name}/{bundle.parent.name}"
 
 
 def document(data: bytes) -> dict[str, Any]:
-    """The result of what came through a pipe."""
+    """Return the result of input from a pipe."""
     return analyze([STDIN], rules(), STRICT, stdin=io.BytesIO(data))
 
 
 @cache
 def result_of(bundle: Path) -> dict[str, Any]:
-    """The result of a fixture, made once for all tests of a run; none of them may change it."""
+    """Return the result of a fixture, made once for all tests of a run; tests must not change it."""
     return answer(f"analyze {bundle}", lambda: analyze([bundle], rules(), STRICT))
 
 
@@ -47,7 +47,7 @@ def documents(result: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def found(result: dict[str, Any]) -> dict[str, str]:
-    """Rules that fire, with their confidence; of several hosts the surest."""
+    """Return the rules that fire with their confidence; of several hosts the highest."""
     best: dict[str, str] = {}
     for finding in (f for one in documents(result) for f in one["findings"]):
         known = best.get(finding["rule"])
@@ -57,12 +57,12 @@ def found(result: dict[str, Any]) -> dict[str, str]:
 
 
 def sure(confidences: dict[str, str]) -> dict[str, int]:
-    """Findings that are more than a hypothesis, by how sure they are."""
+    """Return findings above `possible` by confidence."""
     return {rule: CONFIDENCES.index(word) for rule, word in confidences.items() if word != "possible"}
 
 
 def judged(given: ParsedInput) -> dict[str, str]:
-    """`found` of readings, without a document."""
+    """Return `found` of readings, without a document."""
     best: dict[str, str] = {}
     for case in host_cases(given, STRICT):
         for finding in diagnose_case(case, rules(), STRICT).findings:

@@ -1,4 +1,4 @@
-"""What several tests ask of the same input, made once in a run of pytest, in whichever of its processes asks first."""
+"""Values that several tests need, computed once per run of pytest by the first process that needs them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import TypeVar
 
 import pytest
 
-VARIABLE = "THPDIAG_TEST_ANSWERS"  # the folder, for the processes of xdist; a program of its own makes all itself
+VARIABLE = "THPDIAG_TEST_ANSWERS"  # the folder, shared by the processes of xdist; other programs compute all values
 Answer = TypeVar("Answer")
 
 
 def begin(config: pytest.Config) -> None:
-    """Make the folder, which is gone at the end of the run."""
+    """Create the folder, which is removed at the end of the run."""
     if not hasattr(config, "workerinput"):
         os.environ[VARIABLE] = folder = tempfile.mkdtemp(prefix="thpdiag-answers-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 def answer(question: str, make: Callable[[], Answer]) -> Answer:
-    """What `make` gives, from the folder if it lies there. No test may change it."""
+    """Return the value of `make`, from the folder if it exists there. Tests must not change it."""
     folder = os.environ.get(VARIABLE)
     if folder is None:
         return make()
@@ -36,5 +36,5 @@ def answer(question: str, make: Callable[[], Answer]) -> Answer:
     made = make()
     part = file.with_suffix(f".{os.getpid()}")
     part.write_bytes(pickle.dumps(made))
-    part.replace(file)  # another process that made it, too, made the same
+    part.replace(file)  # if another process made it too, it is equal
     return made

@@ -1,6 +1,6 @@
-"""thpdiag on a platform that has nothing of Linux: no /proc, no fork, none of the modules and signals of Unix.
+"""thpdiag on a simulated platform without Linux: no /proc, no fork, none of the modules and signals of Unix.
 
-Its argument is a list of commands as JSON; of each it prints exit code, stdout and stderr.
+Its argument is a list of commands as JSON; it prints exit code, stdout and stderr of each.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LOADED_BEFORE = (
 
 
 def refuse_proc(event: str, arguments: tuple[Any, ...]) -> None:
-    """Nothing below /proc is there."""
+    """Raise for paths below /proc."""
     if event in ("open", "os.listdir", "os.scandir") and re.match("/proc(/|$)", os.fsdecode(str(arguments[0]))):
         raise FileNotFoundError(2, "No such file or directory", arguments[0])
 
 
 class NoLibrary(ctypes.CDLL):
-    """The C library that Windows gives by no name."""
+    """A C library that cannot be loaded without a name, as on Windows."""
 
     def __init__(self, name: str | None, *arguments: Any, **settings: Any) -> None:
         if name is None:
@@ -51,14 +51,14 @@ class NoLibrary(ctypes.CDLL):
 
 
 if __name__ == "__main__":
-    for name in LOADED_BEFORE:  # of the library of Python, which knows its platform
+    for name in LOADED_BEFORE:  # modules of the standard library that depend on the platform
         importlib.import_module(name)
-    sys.modules.update(dict.fromkeys(HIDDEN))  # type: ignore[arg-type]  # None: no such module
+    sys.modules.update(dict.fromkeys(HIDDEN))  # type: ignore[arg-type]  # None: the import fails
     for owner, names in ((os, UNIX), (signal, SIGNALS)):
         for name in names:
             delattr(owner, name)
     ctypes.CDLL = NoLibrary  # type: ignore[misc]
-    sys.platform = "darwin"  # that of Windows asks for modules that Windows alone has
+    sys.platform = "darwin"  # "win32" would need modules that exist on Windows only
     sys.addaudithook(refuse_proc)
     from thpdiag.cli import main
 

@@ -1,7 +1,6 @@
-"""What the tests of pages in a browser share: Debian's Chromium, and a page served from memory with any headers.
+"""Fixtures for tests of pages in a browser: Chromium of Debian, and a page served from memory with any headers.
 
-Nothing listens and nothing is fetched: the browser's only request is answered here, and each further one is noted
-and refused.
+There is no server and no network: the first request is answered here, every other one is recorded and refused.
 """
 
 from __future__ import annotations
@@ -25,20 +24,20 @@ Show = Callable[..., Shown]
 
 @pytest.fixture(scope="session")
 def base_url() -> None:
-    """None: addresses are whole here. The plugin's own fixture of this name is written as pytest will not allow."""
+    """None: all addresses are complete. The fixture of this name in the plugin uses a form pytest will disallow."""
 
 
 @pytest.fixture(scope="session")
 def _pw_artifacts_folder(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
-    """Where the plugin puts what it keeps of a failure; its own folder is not taken away in a worker of xdist."""
+    """Return the folder for artifacts of failures; the default one is not removed in a worker of xdist."""
     return SimpleNamespace(name=str(tmp_path_factory.mktemp("artifacts")))
 
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """Chromium as the system has it (`THPDIAG_CHROMIUM` names another), which writes into a folder of the tests.
+    """Start the Chromium of the system (`THPDIAG_CHROMIUM` names another) with a profile in a folder of the tests.
 
-    Without its own windows where there is such a one: the same engine, and a third of the time less.
+    The headless shell is used where it exists: the same engine in two thirds of the time.
     """
     named = os.environ.get("THPDIAG_CHROMIUM")
     program = named or next(filter(None, map(shutil.which, BROWSERS)), None)
@@ -51,14 +50,14 @@ def browser_type_launch_args(tmp_path_factory: pytest.TempPathFactory) -> dict[s
 
 
 def _open(page: Page, address: str) -> None:
-    """Until all of it is laid out: what lies below the verdict comes after the first paint (opening.js)."""
+    """Wait for the complete layout: content below the verdict follows the first paint (opening.js)."""
     page.goto(address)
     expect(page.locator("html.opening")).to_have_count(0)
 
 
 @pytest.fixture
 def show(new_context: Callable[..., BrowserContext]) -> Show:
-    """Opens a page: its HTML, headers of the answer, and what the browser is like (scripts, colours, size)."""
+    """Open a page from its HTML, with response headers and browser options (scripts, colours, size)."""
 
     def opened(html: str, headers: dict[str, str] | None = None, **browser: Any) -> Shown:
         context = new_context(**{"viewport": {"width": 1200, "height": 900}, "color_scheme": "light", **browser})
@@ -80,7 +79,7 @@ def show(new_context: Callable[..., BrowserContext]) -> Show:
 
 @pytest.fixture
 def show_file(new_context: Callable[..., BrowserContext], tmp_path: Path) -> Show:
-    """Opens a page as most will be: a file, double-clicked."""
+    """Open a page from a file, as users do."""
 
     def opened(html: str) -> Shown:
         file = tmp_path / "report.html"

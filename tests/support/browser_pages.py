@@ -1,4 +1,4 @@
-"""A page as the browser shows it, with what it asked for and complained of, and the pages that the tests show."""
+"""An open page with its requests and console messages, and the pages that the tests open."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _COLOURS = """async (picture) => {
 
 @dataclass
 class Shown:
-    """An open page: addresses it asked for, and what the console said: errors, violations of a policy."""
+    """An open page: requested addresses, and the messages of the console: errors, violations of the policy."""
 
     page: Page
     requests: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Shown:
         self.page.on("websocket", lambda socket: self.requests.append(socket.url))
 
     def colours(self, of: Locator) -> dict[Rgb, int]:
-        """How many pixels of each colour an element has on the screen."""
+        """Return the number of pixels of each colour in an element on the screen."""
         blank = self.page.context.browser
         assert blank is not None
         reader = blank.new_page()
@@ -64,7 +64,7 @@ class Shown:
 
 @cache
 def document(source: Path) -> dict[str, Any]:
-    """The result of a bundle, or the result that a file holds."""
+    """Return the result of a bundle, or of a result file."""
     if source.suffix == ".json":
         read: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))
         return read
@@ -73,11 +73,11 @@ def document(source: Path) -> dict[str, Any]:
 
 @cache
 def page_of(source: Path) -> str:
-    """The page of a bundle or result, made once."""
+    """Return the page of a bundle or result, made once."""
     return render(document(source))
 
 
 def near(colour: Rgb, wanted: str, most: int = 45) -> bool:
-    """Whether a pixel has a colour, but for what smoothing of edges makes of it."""
+    """Return whether a pixel has a colour, up to anti-aliasing."""
     parts = (int(wanted[at : at + 2], 16) for at in (1, 3, 5))
     return all(abs(one - other) <= most for one, other in zip(colour, parts, strict=True))

@@ -1,4 +1,4 @@
-"""Files that tests of the work list make, and what it then tells and refuses."""
+"""Files for tests of the work list, and its accepted and refused items."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from thpdiag.fleet.sources.items import find_items
 
 
 def make(*paths: str) -> None:
-    """Files of as many bytes as their path has characters; a path that ends in a slash is a folder."""
+    """Create files whose size is the length of their path; a path with a trailing slash is a folder."""
     for path in paths:
         place = Path(path)
         if path.endswith("/"):
@@ -19,10 +19,10 @@ def make(*paths: str) -> None:
 
 
 def told(*names: str, besides: tuple[Path, ...] = ()) -> list[str]:
-    """What is read."""
+    """Return the accepted items."""
     return [item.label for item in find_items(names, besides) if not item.refused]
 
 
 def refused(*names: str) -> dict[str, str]:
-    """What is not, and why."""
+    """Return the refused items with reasons."""
     return {item.label: item.refused for item in find_items(names) if item.refused}

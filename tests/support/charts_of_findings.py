@@ -1,4 +1,4 @@
-"""Which entity each chart of a finding shows: the one that the finding names."""
+"""Check that each chart of a finding shows the entity that the finding names."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ PID = re.compile(r"\((\d+)")
 
 
 def charts_show_what_findings_name(document: dict[str, Any]) -> int:
-    """The number of charts checked: each is of the finding's process or of the host, never of another process.
+    """Return the number of charts checked: each is of the process of the finding or of the host.
 
-    Those of the leading finding come first.
+    Those of the lead finding come first.
     """
     checked = 0
     for host in map(as_result, document.get("cases", [document])):
@@ -27,14 +27,14 @@ def charts_show_what_findings_name(document: dict[str, Any]) -> int:
                 wanted, seen = PID.search(entities.get(rule, "")), PID.search(series.entity or "")
                 assert not (wanted and seen) or wanted[1] == seen[1], (rule, series.metric, series.entity)
                 checked += 1
-        leading = messages.leading(host)
+        leading = messages.lead_finding(host)
         if leading and any(leading.rule in one.rules and len(one.points) > 1 for one in host.timeline.series):
             _charts_of_the_leading_finding_come_first(host, leading)
     return checked
 
 
 def _charts_of_the_leading_finding_come_first(host: Result, leading: Finding) -> None:
-    """The first charts name its rule; what was recorded of its process over time is among them."""
+    """Assert that the first charts name its rule and include the series of its process."""
     first = axes(host.timeline, rules=messages.charted_rules(host))[0].first
     ranks = [all(leading.rule not in line.rules for line in plot.lines) for plot in first]
     assert ranks == sorted(ranks)

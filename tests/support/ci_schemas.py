@@ -1,8 +1,8 @@
-"""What CI services take, as JSON Schemas of our own: the facts of their documents, closed to the keys that we write.
+"""JSON Schemas of the formats of CI services, restricted to the keys that thpdiag writes.
 
 SARIF: OASIS, Static Analysis Results Interchange Format 2.1.0, sections 3.13 (log) to 3.58, with the limits of GitHub's
-documentation "SARIF support for code scanning". Code Quality: GitLab's documentation "Code Quality report format".
-The published schemas are not kept here; where THPDIAG_SCHEMAS names a folder with them, tests use those as well.
+documentation "SARIF support for code scanning". Code Quality: GitLab's documentation "Code Quality report format". The
+published schemas are not part of the repository; if THPDIAG_SCHEMAS names a folder with them, tests use those too.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ SARIF_FILE, JUNIT_FILE = "sarif-schema-2.1.0.json", "junit-10.xsd"
 
 
 def result(name: str) -> dict[str, Any]:
-    """One of the example documents."""
+    """Return an example document."""
     document: dict[str, Any] = json.loads((Path(__file__).parents[1] / "results" / f"{name}.json").read_text())
     return document
 
 
 def with_findings(*findings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """A document with these findings; what they leave out is likely and high."""
+    """Return a document with these findings; the defaults are likely and high."""
     full = [{"rule": "THP-001", "title": "A title", "severity": "high", "confidence": "likely", **f} for f in findings]
     return {"schema": "thpdiag/result/1", "case": "host", "verdict": {"status": "found"}, "findings": full, **more}
 
@@ -37,7 +37,7 @@ def accepted(**said: str) -> dict[str, Any]:
 
 
 def published(name: str) -> Path:
-    """A published schema, which only some machines have."""
+    """Return a published schema; skip the test if it is not on this machine."""
     path = Path(os.environ.get("THPDIAG_SCHEMAS", "")) / name
     if not os.environ.get("THPDIAG_SCHEMAS") or not path.is_file():
         pytest.skip(f"THPDIAG_SCHEMAS names no folder with {name}")
@@ -45,7 +45,7 @@ def published(name: str) -> Path:
 
 
 def closed(required: str, properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """An object with these keys and no others."""
+    """Return the schema of an object with exactly these keys."""
     return {
         "type": "object", "required": required.split(), "properties": dict(properties), "additionalProperties": False,
         **more,
@@ -161,7 +161,7 @@ SARIF = closed(
 
 
 def _of_many() -> dict[str, Any]:
-    """The same for many bundles: these are named, there may be none, and the category is that of the upload."""
+    """Return the schema for several named bundles; there may be none. The category is that of the upload."""
     form = deepcopy(SARIF)
     run = form["properties"]["runs"]["items"]
     run["required"].remove("automationDetails")

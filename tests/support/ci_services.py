@@ -1,6 +1,6 @@
-"""GitHub Actions and GitLab CI as far as our example workflows use them: jobs, their folders, and files between jobs.
+"""GitHub Actions and GitLab CI as far as the example workflows use them: jobs, their folders, and files between jobs.
 
-What an example asks for that is not known here is an error. Programs other than thpdiag are not fetched.
+Features of an example that are not implemented here are errors. Programs other than thpdiag are not downloaded.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXPRESSION = re.compile(r"\$\{\{\s*([\w.-]+)\s*\}\}")
 
 @dataclass
 class Machine:
-    """`sources` is what a checkout gives, `place` where folders of jobs are made."""
+    """`sources` is the content of a checkout, `place` the folder for jobs."""
 
     sources: Path
     place: Path
@@ -41,7 +41,7 @@ class Machine:
         return made
 
     def shell(self, line: str, folder: Path, variables: Mapping[str, str]) -> int:
-        """The exit code of a line, as a step has it: bash, which ends at the first failure."""
+        """Return the exit code of a line, run as a step: by bash, which ends at the first failure."""
         if line.startswith(FETCHES):
             return 0
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
@@ -53,7 +53,7 @@ class Machine:
         return done.returncode
 
     def keep(self, name: str, folder: Path, patterns: Sequence[str]) -> None:
-        """Take what patterns name; each of them has to name something."""
+        """Copy the files that match patterns; each pattern must match."""
         kept = self.place / "artifacts" / name
         kept.mkdir(parents=True, exist_ok=True)
         for pattern in patterns:
@@ -65,10 +65,10 @@ class Machine:
 
 
 class GitHub(Machine):
-    """One job of a matrix after the other; `codes` has the exit code of each job."""
+    """Runs the jobs of a matrix one after the other; `codes` has the exit code of each job."""
 
     def run(self, workflow: Path, after: Mapping[str, int] | None = None) -> dict[str, int]:
-        """All jobs but those that were `after`: they are not run again."""
+        """Run all jobs except those of `after`, which are not repeated."""
         told: Mapping[str, Any] = yaml.safe_load(workflow.read_text())
         codes = dict(after or {})
         done = {one.partition(" ")[0] for one in codes}
@@ -100,7 +100,7 @@ class GitHub(Machine):
         return code
 
     def action(self, given: Mapping[str, str], folder: Path, variables: Mapping[str, str]) -> int:
-        """Our composite action: its steps with what it is given."""
+        """Run the steps of the composite action with inputs."""
         told = yaml.safe_load(ACTION.read_text())
         assert set(given) <= set(told["inputs"])
         inputs = {f"inputs.{key}": given.get(key, one.get("default", "")) for key, one in told["inputs"].items()}
@@ -143,10 +143,10 @@ class GitHub(Machine):
 
 
 class GitLab(Machine):
-    """One job after the other, with the artifacts of those of earlier stages."""
+    """Runs jobs one after the other, with the artifacts of earlier stages."""
 
     def run(self, workflow: Path, after: Mapping[str, int] | None = None) -> dict[str, int]:
-        """All jobs but those that were `after`: they are not run again."""
+        """Run all jobs except those of `after`, which are not repeated."""
         told: dict[str, Any] = yaml.safe_load(workflow.read_text())
         stages, variables = told.pop("stages"), told.pop("variables")
         before = told.pop("default")["before_script"]
@@ -176,7 +176,7 @@ class GitLab(Machine):
 
 
 def _matrix(name: str, job: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, str]]]:
-    """Each job of a matrix with its name and what its expressions stand for."""
+    """Yield each job of a matrix with its name and the values of its expressions."""
     axes: Mapping[str, Sequence[Any]] = job.get("strategy", {}).get("matrix", {})
     every = list(product(*axes.values()))
     for values in every:
@@ -185,7 +185,7 @@ def _matrix(name: str, job: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, 
 
 
 def _filled(text: str, known: Mapping[str, str]) -> str:
-    """With the expressions that an example uses; of secrets there are none."""
+    """Replace the expressions that an example uses; there are no secrets."""
     return _EXPRESSION.sub(lambda m: "" if m[1].startswith("secrets.") else known[m[1]], text)
 
 

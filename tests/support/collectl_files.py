@@ -1,4 +1,4 @@
-"""Recordings and plot files of collectl given to their readers, and collectl itself as the other opinion."""
+"""Recordings and plot files of collectl read by the parsers, and by collectl itself for comparison."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOST = ("system", ())
 
 
 def read(reader: BulkParser, data: bytes, piece: int = 4096) -> list[Record]:
-    """Records of the bytes, in pieces."""
+    """Return the records of the bytes, given in pieces."""
     chunks = (data[at : at + piece] for at in range(0, len(data), piece))
     records = reader.read(Source("host.raw"), Content(chunks, len(data)))
     return [r for r in records if not isinstance(r, Foreign)]
@@ -39,7 +39,7 @@ def plot(data: bytes) -> list[Record]:
 
 
 def series(records: Iterable[Record]) -> Mapping[Subject, Series]:
-    """By kind and entity; an entity comes once."""
+    """Return series by kind and entity; each entity has one."""
     found = [r for r in records if isinstance(r, Series)]
     by_entity = {(s.kind, s.entity): s for s in found}
     assert len(by_entity) == len(found)
@@ -47,7 +47,7 @@ def series(records: Iterable[Record]) -> Mapping[Subject, Series]:
 
 
 def of(records: Iterable[Record], kind: str) -> list[Series]:
-    """All series of a kind of entity, in order."""
+    """Return all series of a kind of entity, in order."""
     return [r for r in records if isinstance(r, Series) and r.kind == kind]
 
 
@@ -60,14 +60,14 @@ def growth() -> bytes:
 
 
 def intervals(data: bytes) -> tuple[bytes, list[bytes]]:
-    """The header of a recording and its intervals."""
+    """Return the header of a recording and its intervals."""
     first = data.index(b">>> ")
     parts = data[first:].split(b">>> ")[1:]
     return data[:first], [b">>> " + part for part in parts]
 
 
 def collectl(file: Path, *options: str, folder: Path | None = None) -> str:
-    """What collectl prints of a recording, in UTC."""
+    """Return the output of collectl for a recording, in UTC."""
     program = which("collectl")
     if program is None:
         pytest.skip("collectl is not installed")
@@ -79,7 +79,7 @@ def collectl(file: Path, *options: str, folder: Path | None = None) -> str:
 
 
 def changed_times(parts: Iterable[bytes], by: float) -> Iterator[bytes]:
-    """Intervals with other times."""
+    """Return intervals with other times."""
     for part in parts:
         head, _, rest = part.partition(b"\n")
         epoch = float(head.split()[1])

@@ -1,4 +1,4 @@
-"""Commands as a user runs them: in a process of their own, at a terminal, or (fixture `run`) in this one."""
+"""Commands as a user runs them: in a process of their own, at a terminal, or (fixture `run`) in this process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-SUPPORT = ROOT / "tests/support"  # programs that tests start
+SUPPORT = ROOT / "tests/support"  # programs started by tests
 STORY = ROOT / "fixtures" / "stories" / "hadoop-centos62" / "bundle"
 LEAK = ROOT / "fixtures" / "captures" / "true-leak" / "bundle"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command did."""
+    """The result of a command."""
 
     code: int
     out: str
@@ -37,13 +37,13 @@ Run = Callable[..., Outcome]
 
 
 def apart(*arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    """The same in a process of its own."""
+    """Run a command in a process of its own."""
     command = [sys.executable, "-m", "thpdiag", *arguments]
     return subprocess.run(command, cwd=ROOT, env={**os.environ, **environment}, capture_output=True, check=False)
 
 
 def at_a_terminal(*arguments: str, program: Sequence[str] = ("-m", "thpdiag"), **environment: str) -> str:
-    """What a command writes when all its streams are one terminal."""
+    """Return the output of a command whose streams are all one terminal."""
     leader, follower = pty.openpty()
     command = [sys.executable, *program, *arguments]
     settings = {**os.environ, "TERM": "xterm-256color", **environment}

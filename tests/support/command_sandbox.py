@@ -1,7 +1,7 @@
-"""A folder that stands for the root of a host, with stand-ins for the programs that commands of advice call.
+"""A folder that stands for the root of a host, with fakes of the programs that commands of remedies call.
 
-Files are what such a host has; the stand-ins write below the folder what the real programs write (the kernel command
-line, sysctls, enabled units), so that a whole remedy can be run, run again and taken back, and the folder compared.
+The files are those of a host; the fakes write below the folder what the real programs write (the kernel command line,
+sysctls, enabled units), so that a complete remedy can be run, repeated and undone, and the folder compared.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SHELLS = {"sh": ["sh"], "dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
-# Absolute paths in a command that are moved below the folder.
+# Absolute paths in a command that are redirected below the folder
 _PATHS = re.compile(r"(?<![\w.@/-])/(?=(?:sys|etc|boot|proc|run|usr/local/bin|cgroup)(?:/|\b))")
 _WORDS = {
     "enabled": "[always] madvise never", "defrag": "[always] madvise never", "shmem_enabled": "[always] never",
@@ -41,7 +41,7 @@ _FILES = {
     "boot/grub2/grub.cfg": "", "daemonset": "", "labels": "", "systemd": "252\n",
 }  # fmt: skip
 _PROGRAMS = {
-    # the settings keep the word in brackets that was written last: the kernel does that, a file does not
+    # puts the last written word of a setting in brackets, which the kernel does and a file does not
     "grubby": """for a; do case $a in
 --remove-args=*) w=${a#*=}; sed -i "s/ $w=[a-z]*//" "$R/boot/line";;
 --args=*) w=${a#*=}; sed -i -e "s/ ${w%%=*}=[a-z]*//" -e "s/$/ $w/" "$R/boot/line";;
@@ -88,8 +88,8 @@ class CommandRoot:
             _write(folder / "bin" / name, f"#!/bin/sh\nR='{folder}'\n{text}\n").chmod(0o755)
 
     def run(self, commands: Sequence[str]) -> str:
-        """What they print. Comments are left to the reader."""
-        # by functions, since busybox takes a sysctl of its own before any of PATH, and writes to the kernel with it
+        """Run commands and return their output; comments are for people."""
+        # shell functions, since busybox prefers its own sysctl to those in PATH, and would write to the kernel
         own = [f"{name}() {{ '{self.folder}/bin/{name}' \"$@\"; }}" for name in _PROGRAMS if name.isidentifier()]
         script = "\n".join([*own, *(self._moved(command) for command in commands)])
         path = f"{self.folder}/bin:{os.environ['PATH']}"
@@ -102,7 +102,7 @@ class CommandRoot:
         return done.stdout
 
     def state(self) -> dict[str, str]:
-        """All files but the notes at home; of a setting the word in force."""
+        """Return all files except notes in the home folder; of a setting the active word."""
         found: dict[str, str] = {}
         for path in sorted(self.folder.rglob("*")):
             inside = path.relative_to(self.folder)

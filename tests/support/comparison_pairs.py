@@ -1,4 +1,4 @@
-"""Pairs of inputs and what a comparison has to say of them; documents are made once per test process."""
+"""Pairs of inputs and their expected comparison; documents are made once per test process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CAPTURES = "fixtures/captures"
 
 
 def document(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
-    """The comparison of two results, as JSON has it."""
+    """Return the comparison of two results in its JSON form."""
     return plain_document(compare(before, after))
 
 
@@ -39,7 +39,7 @@ FORMATS = {name: _format(name) for name in TYPED}
 
 
 def result(path: str) -> dict[str, Any]:
-    """The result of a fixture, for the test alone."""
+    """Return a copy of the result of a fixture."""
     return copy.deepcopy(result_of(ROOT / path))
 
 
@@ -59,12 +59,12 @@ def _compared(case: str) -> dict[str, Any]:
 
 
 def compared(case: str) -> dict[str, Any]:
-    """The comparison of a pair, for the test alone."""
+    """Return a copy of the comparison of a pair."""
     return copy.deepcopy(_compared(case))
 
 
 def changed(before: str, after: str, change: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
-    """The only host of a comparison of two captures, after `change` has been made to the second result."""
+    """Return the only host of a comparison of two captures, after applying `change` to the second result."""
     other = captured(after)
     change(other)
     host: dict[str, Any] = document(captured(before), other)["hosts"][0]

@@ -1,7 +1,7 @@
-"""A scheduler and so many workers for tests: says its address; each line on standard input kills a worker, in turn.
+"""A Dask scheduler and workers for tests: prints its address; each line on standard input kills the next worker.
 
-In place of a killed one another begins at once, as a machine that joins. They have no nannies: one gives up if its
-worker is killed before it has joined.
+A killed worker is replaced at once, like a machine that joins. There are no nannies: a nanny gives up if its worker is
+killed before it has joined.
 """
 
 from __future__ import annotations

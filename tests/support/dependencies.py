@@ -1,4 +1,4 @@
-"""What thpdiag stands on: the versions it is tested with, their licences, and whether the lowest ones do.
+"""The dependencies of thpdiag: tested versions, licences, and a test with the lowest versions.
 
     python tests/support/dependencies.py python3.11 python3.12   the same answers in an environment of each
 
@@ -43,13 +43,13 @@ COMMANDS: Sequence[Sequence[str | Path]] = (
 
 
 def direct() -> dict[str, list[Requirement]]:
-    """What pyproject.toml asks for, by what needs it: `core` or the extra."""
+    """Return the requirements of pyproject.toml by `core` or extra."""
     wanted = {"core": PROJECT["dependencies"], **EXTRAS}
     return {need: [Requirement(text) for text in texts] for need, texts in wanted.items()}
 
 
 def closure() -> dict[str, set[str]]:
-    """The names of all distributions that are installed with thpdiag and its extras, with what needs them."""
+    """Return the names of all distributions installed with thpdiag and its extras, with what requires them."""
     found: dict[str, set[str]] = {}
     for need, requirements in direct().items():
         for requirement in requirements:
@@ -69,18 +69,18 @@ def _walk(requirement: Requirement, need: str, found: dict[str, set[str]]) -> No
 
 
 def constraints_text() -> str:
-    """constraints.txt for what is installed."""
+    """Return constraints.txt for the installed versions."""
     return HEAD + "".join(f"{name}=={distribution(name).version}\n" for name in closure())
 
 
 def constraints() -> dict[str, str]:
-    """The versions in constraints.txt."""
+    """Return the versions in constraints.txt."""
     rows = (line.partition("==") for line in CONSTRAINTS.read_text().splitlines() if not line.startswith("#"))
     return {name: version for name, _, version in rows}
 
 
 def licence(name: str) -> str:
-    """As the distribution says: its expression, or its field or classifier in short."""
+    """Return the licence of a distribution: its expression, or its field or classifier shortened."""
     known = distribution(name).metadata
     classes = [text.rpartition(" :: ")[2] for text in known.get_all("Classifier") or () if text.startswith("License")]
     said = known.get("License-Expression") or (known.get("License") or "").strip().partition("\n")[0]
@@ -89,7 +89,7 @@ def licence(name: str) -> str:
 
 
 def lowest() -> Iterator[str]:
-    """The lowest versions as constraints; of parts that come in the same version as the whole, too."""
+    """Return the lowest versions as constraints, also for parts that are released with the same version."""
     for requirement in (r for requirements in direct().values() for r in requirements):
         bound = next(part.version for part in requirement.specifier if part.operator == ">=")
         yield f"{requirement.name}=={bound}"
@@ -97,7 +97,7 @@ def lowest() -> Iterator[str]:
 
 
 def differences(python: str, versions: Sequence[str]) -> list[str]:
-    """The commands that are answered otherwise in a new environment with these versions."""
+    """Return the commands with other answers in a new environment with these versions."""
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([python, "-m", "venv", folder], check=True)
         own, limits = Path(folder) / "bin/python", Path(folder) / "limits.txt"
@@ -108,7 +108,7 @@ def differences(python: str, versions: Sequence[str]) -> list[str]:
 
 
 def compare(python: str) -> list[str]:
-    """The commands that another Python answers otherwise than this one."""
+    """Return the commands that another Python answers differently."""
     return [" ".join(map(str, c)) for c in COMMANDS if _answer(python, c) != _answer(sys.executable, c)]
 
 

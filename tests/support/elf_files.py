@@ -1,4 +1,4 @@
-"""ELF files of either class and byte order, written field by field: what no compiler here makes."""
+"""ELF files of either class and byte order, written field by field: forms that no compiler here produces."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _header(table: int, count: int, *, wide: bool, order: str, kind: int) -> byt
 
 
 def build_id_note(build_id: bytes, order: str) -> bytes:
-    """Another note in front of it, of a length that needs padding."""
+    """Return a build id after another note whose length needs padding."""
     other = struct.pack(order + "III", 6, 3, 0x100) + b"Linux\0\0\0" + b"abc\0"
     return other + struct.pack(order + "III", 4, len(build_id), 3) + b"GNU\0" + build_id

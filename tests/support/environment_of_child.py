@@ -1,4 +1,4 @@
-"""Prints the memory in which the kernel put the variables of this process, as it is and as a confined child has it."""
+"""Prints the memory in which the kernel put the environment of this process, unchanged and in a sandboxed child."""
 
 from __future__ import annotations
 

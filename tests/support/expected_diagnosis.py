@@ -1,10 +1,10 @@
-"""What the fixtures expect of a diagnosis: one form for stories, captures, healthy hosts and acceptance rows.
+"""Expectations of the fixtures: one form for stories, captures, healthy hosts and acceptance rows.
 
-expected.yaml of an acceptance row: `bundle` (of another fixture, where the row has none of its own), `status`,
-`mechanism` (`none`: no verdict) and `confidence` of the verdict, each one word or several that are right; `host`;
-`must_fire` (rules; of a list in the list one suffices); `fires_as` (rule: fields of its finding); `must_say` and
-`must_not.words` (of the whole report as text); `must_not.mechanisms` (as cause or contribution), `must_not.rules` and
-`must_not.remedies` (ids); `first_remedy_not`; `disagrees` (what comes out instead for now).
+expected.yaml of an acceptance row: `bundle` (of another fixture, if the row has none), `status`, `mechanism` (`none`:
+no verdict) and `confidence` of the verdict, each one word or several right ones; `host`; `must_fire` (rules; of an
+inner list one suffices); `fires_as` (rule: fields of its finding); `must_say` and `must_not.words` (of the complete
+report as text); `must_not.mechanisms` (as cause or contribution), `must_not.rules` and `must_not.remedies` (ids);
+`first_remedy_not`; `disagrees` (the current outcome instead).
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ ACCEPTANCE = sorted(path.parent for path in (FIXTURES / "acceptance").glob("*/ex
 
 
 def expected(folder: Path) -> dict[str, Any]:
-    """The expected.yaml of a fixture; empty where there is none (a healthy host needs none)."""
+    """Return the expected.yaml of a fixture; empty without one (a healthy host needs none)."""
     file = folder / "expected.yaml"
     return dict(load(file.read_text("utf-8"))) if file.is_file() else {}
 
 
 def bundle(folder: Path) -> Path:
-    """The bundle of a fixture, its own or the one it refers to."""
+    """Return the bundle of a fixture, its own or the one it refers to."""
     other = expected(folder).get("bundle")
     return (FIXTURES / other if other else folder) / "bundle"
 
 
 def words(given: object) -> tuple[str, ...]:
-    """One word or several, as a tuple."""
+    """Return one word or several as a tuple."""
     return tuple(given) if isinstance(given, list) else (str(given),)
 
 
@@ -48,7 +48,7 @@ def words(given: object) -> tuple[str, ...]:
 
 
 def disagreements(wanted: dict[str, Any], document: dict[str, Any]) -> list[str]:
-    """Every way in which the document is not as the row says."""
+    """Yield every difference between the document and the row."""
     whole = FORMATS["text"](document, Presentation(verbosity=1))
     return [
         *_of_the_verdict(wanted, document),
@@ -98,14 +98,13 @@ def _of_the_findings(wanted: dict[str, Any], document: dict[str, Any]) -> Iterat
 
 
 def _advice(document: dict[str, Any]) -> str:
-    """All words and commands of the leading finding's steps, which the shorter report has in a sentence each."""
+    """Return all words and commands of the lead finding's steps, which the shorter report has as a sentence each."""
     leading = [f for f in document["findings"] if f["rule"] == document["verdict"].get("rule")]
     return " ".join(str(value) for finding in leading for step in finding["remedies"] for value in step.values())
 
 
 def _of_the_text(wanted: dict[str, Any], text: str, full: str) -> Iterator[str]:
-    """What the whole report must say, and the shorter one with all that is advised must not. Lines are broken anywhere:
-    white space counts as one blank."""
+    """Yield words that the complete report lacks, and forbidden words; line breaks count as one blank."""
     flat = " ".join(text.split())
     for said in wanted.get("must_say", ()):
         if said not in " ".join(full.split()):
@@ -120,7 +119,7 @@ def _of_the_text(wanted: dict[str, Any], text: str, full: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """The mechanisms that are right for a bundle, the first is the one that the table names; the least confidence."""
+    """The right mechanisms for a bundle, first the one for the table; the lowest right confidence."""
 
     name: str
     bundle: Path
@@ -130,7 +129,7 @@ class Expected:
 
 
 def every() -> list[Expected]:
-    """One for each bundle with an expectation; an acceptance row goes before the story that it refers to."""
+    """Return one expectation for each bundle; an acceptance row has priority over the story that it refers to."""
     found: dict[Path, Expected] = {}
     for kind in ("acceptance", "stories", "captures", "healthy"):
         for folder in sorted(p for p in (FIXTURES / kind).iterdir() if p.is_dir()):

@@ -1,6 +1,6 @@
-"""A good rule and its cases, copies of it with one mistake, and where the complaint must point.
+"""A correct rule and its cases, copies of it with one mistake, and the place of the expected complaint.
 
-`«` in a broken text marks the place under which the caret must stand; it is taken out before the text is read.
+`«` in a faulty text marks the expected place of the caret; it is removed before the text is read.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ def cases(text: str, path: str = CASES) -> Cases:
 
 
 def said(text: str, written: str = GOOD_CASES) -> list[str]:
-    """All complaints about a rule with these cases."""
+    """Return all complaints about a rule with these cases."""
     one = rule(text)
     return lint_rules([one], {one.id: cases(written)})
 
 
 def among(*texts: str) -> list[str]:
-    """All complaints about several rules together, without cases."""
+    """Return all complaints about several rules together, without cases."""
     return lint_rules([rule(text, f"compaction-{number}.yaml") for number, text in enumerate(texts)])
 
 
 def marked(text: str) -> tuple[str, str]:
-    """The text without its mark, and `line:column` of the mark."""
+    """Return the text without its mark, and `line:column` of the mark."""
     before, sign, after = text.partition("«")
     assert sign, "no mark in the broken text"
     line = before.count("\n") + 1
@@ -87,7 +87,7 @@ def marked(text: str) -> tuple[str, str]:
 
 
 def one_complaint(found: list[str], name: str, place: str, words: str = "") -> None:
-    """Exactly one complaint, of this name, at this place, with a caret there and with these words."""
+    """Assert exactly one complaint, of this name, at this place, with a caret there and with these words."""
     assert len(found) == 1, found
     head, row, caret = found[0].splitlines()
     told = _HEAD.fullmatch(head)

@@ -1,4 +1,4 @@
-"""Files of MongoDB's diagnostic data (FTDC), written after the description in its src/mongo/db/ftdc/README.md."""
+"""Files of MongoDB's diagnostic data (FTDC), written by the description in its src/mongo/db/ftdc/README.md."""
 
 from __future__ import annotations
 

@@ -1,21 +1,21 @@
-"""Damaged input of every kind through thpdiag, in children with limits; what fails is written to a folder.
+"""Damaged input of every kind through thpdiag, in children with limits; failing inputs are written to a folder.
 
     make fuzz                                                        20,000 inputs
     python tests/support/fuzz.py 100000 --seed 7 --folder failures   more, others
     python tests/support/fuzz.py 100000 --format perf_data           of one binary format, or of one kind of archive
-    python tests/support/fuzz.py --again failures/*                  those that were written, one by one
+    python tests/support/fuzz.py --again failures/*                  written inputs, one by one
 
 Input number N of a seed is always the same: a fixture of any parser, some files of a bundle, an archive packed on the
-fly, a saved result or baseline, or a rule, damaged one to three times. A child reads a batch of them, one of twenty is
-diagnosed too (of a binary format one of a thousand: the others go through its parser or walker alone). A fault is
+fly, a saved result or baseline, or a rule, damaged one to three times. A child reads a batch of them and diagnoses one
+of twenty (of a binary format one of a thousand: the others run their parser or walker only). A fault is
 
 - `hang`: more than 10 s of CPU in an analysis or a command; `memory`: more than 300 MB at any time; `death`: the child
   ended otherwise;
-- `traceback`: an exception, or a command that exits with 70; `bug`: a Problem that says that thpdiag made a mistake;
+- `traceback`: an exception, or a command that exits with 70; `bug`: a Problem that reports a mistake of thpdiag;
 - `silent`: of the records of the undamaged fixture, by the share of its lines that is left, more than half are missing
-  though nothing says so: no Problem, no file that no parser recognised, and no share of unlisted samples in the ledger
-  of a profile. Lines are compared without quoting marks and line ends, and archives count as whole. Asked where no
-  other file was put in and there are lines enough.
+  without a report: no Problem, no unrecognized file, and no share of unlisted samples in the ledger of a profile. Lines
+  are compared without quoting marks and line ends, and archives count as complete. Checked if no other file was
+  inserted and there are enough lines.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ from thpdiag.sandbox.supervise import run_in_child
 
 HANG_SECONDS = 10
 MAX_COMMANDS = 20  # of one input
-MAX_WALL_SECONDS = 300.0  # of an input, on a machine that does much else; CPU time is what counts
+MAX_WALL_SECONDS = 300.0  # of an input, on a busy machine; the limit that matters is CPU time
 PEAK_BYTES = 300_000_000
-ADDRESS_BYTES = 768 * MIB  # beyond those of the process that forks
-LOST, FEW = 0.5, 20  # share of the records that may be missing; fewer lines or records than that tell nothing
-UNLISTED = 10.0  # percent of the samples of a profile that its ledger has lost with the damage: that says so
+ADDRESS_BYTES = 768 * MIB  # in addition to those of the forking process
+LOST, FEW = 0.5, 20  # accepted share of missing records; minimum of lines and records for the check
+UNLISTED = 10.0  # percent of samples that the ledger of a profile reports as lost
 BATCH = 40
-WHOLLY = 20  # one of so many is diagnosed too
+WHOLLY = 20  # one of 20 is diagnosed too
 KINDS = {"text": 76, "bundle": 6, "archive": 12, "document": 5, "rule": 1}  # how often, in percent
 BINARY_BATCH, BINARY_WHOLLY = 1000, 1000  # inputs of a binary format are small and quick
 MAX_BUNDLE_FILES = 4
@@ -100,7 +100,7 @@ Files = Mapping[str, bytes]
 
 
 class Input(NamedTuple):
-    """Files as they are given to thpdiag, as they were, and what of them is damaged; an archive may be so itself."""
+    """Files as given to thpdiag, the originals, and the damaged part, which may be an archive itself."""
 
     kind: str
     origin: str
@@ -111,7 +111,7 @@ class Input(NamedTuple):
 
 @dataclass
 class Finding:
-    """What became of an input. `peak` in bytes, of all inputs of its child until then."""
+    """The outcome of an input. `peak` in bytes is that of all inputs of its child so far."""
 
     kind: str = ""
     fault: str = ""
@@ -120,7 +120,7 @@ class Finding:
     peak: int = 0
 
 
-# Making them
+# Making inputs
 
 
 class Fixture(NamedTuple):
@@ -131,7 +131,7 @@ class Fixture(NamedTuple):
 
 @cache
 def fixtures() -> Mapping[str, Sequence[Fixture]]:
-    """Files that are read alone, by the name of their parser or collection."""
+    """Return files that are read alone, by the name of their parser or collection."""
     found: dict[str, list[Fixture]] = defaultdict(list)
     for file in sorted(f for tree in TREES for f in (ROOT / "fixtures" / tree).rglob("*") if f.is_file()):
         tree, name, *path = file.relative_to(ROOT / "fixtures").parts
@@ -147,14 +147,14 @@ def fixtures() -> Mapping[str, Sequence[Fixture]]:
 
 @cache
 def bundles() -> Sequence[tuple[str, Files]]:
-    """Whole bundles."""
+    """Return complete bundles."""
     folders = sorted(f for f in (ROOT / "fixtures").glob("*/*/bundle") if f.is_dir())
     return [("/".join(folder.parts[-3:-1]), files(folder)) for folder in folders]
 
 
 @cache
 def documents() -> Sequence[Fixture]:
-    """Results and comparisons, as JSON and as pages, and what accepts findings."""
+    """Return results and comparisons, as JSON and as pages, and files with acceptances."""
     saved = [f for f in sorted((ROOT / "tests/results").iterdir()) if f.suffix in (".json", ".html")]
     with tempfile.TemporaryDirectory() as folder:
         result, other, comparison, baseline = (Path(folder) / f"{n}.json" for n in ("new", "other", "both", "baseline"))
@@ -168,13 +168,13 @@ def documents() -> Sequence[Fixture]:
 
 @cache
 def rule_texts() -> Sequence[Fixture]:
-    """Rules with an id that no shipped one has, and their cases."""
+    """Return rules with new ids, and their cases."""
     texts = ((f.name, f.read_bytes()) for f in sorted((ROOT / "rules").glob("*.yaml")))
     return [Fixture(name, name, re.sub(rb"\b(THP|ALT|CTX)-", rb"FUZ-", text)) for name, text in texts]
 
 
 def input_of(seed: int, number: int) -> Input:
-    """Input number so and so."""
+    """Return the input with this number."""
     choice = random.Random(f"{seed} {number}")
     kind = choice.choices([*KINDS], [*KINDS.values()])[0]
     if kind in ("document", "rule"):
@@ -191,7 +191,7 @@ def input_of(seed: int, number: int) -> Input:
         beside = whole[choice.choice(names)]
     ways = DAMAGES if choice.random() < 0.5 else PLAIN_DAMAGES
     known = before if ways is PLAIN_DAMAGES and kind not in ("document", "rule") else {}
-    packed = kind == "archive" and choice.random() < 0.7  # it is the archive that is damaged
+    packed = kind == "archive" and choice.random() < 0.7  # the archive itself is damaged
     after = before if packed else {**before, target: damaged(before[target], choice, beside, ways)}
     if kind != "archive":
         return Input(kind, origin, after, known, after)
@@ -203,7 +203,7 @@ def input_of(seed: int, number: int) -> Input:
 
 
 def binary_input(name: str, seed: int, number: int) -> Input:
-    """Input number so and so of a binary format: its content is damaged more often than what it is packed in."""
+    """Return the input of a binary format with this number; its content is damaged more often than its packing."""
     choice = random.Random(f"{name} {seed} {number}")
     if name in PACKINGS:
         _, whole = choice.choice(bundles()[:3])
@@ -223,7 +223,7 @@ def binary_input(name: str, seed: int, number: int) -> Input:
 
 @cache
 def packed(name: str, content: tuple[tuple[str, bytes], ...]) -> bytes:
-    """An archive, made once."""
+    """Return an archive, made once."""
     return PACKINGS[name](dict(content))
 
 
@@ -231,7 +231,7 @@ Damage = Callable[[bytes, random.Random, bytes], bytes]
 
 
 def damaged(data: bytes, choice: random.Random, other: bytes, ways: Sequence[Damage]) -> bytes:
-    """Damaged one to three times."""
+    """Return content damaged one to three times."""
     for _ in range(choice.randint(1, 3)):
         data = choice.choice(ways)(data, choice, other)
     return data
@@ -242,7 +242,7 @@ def _as_text(data: bytes, choice: random.Random, _: bytes) -> bytes:
 
 
 def _as_numbers(data: bytes, choice: random.Random, _: bytes) -> bytes:
-    """Lengths, offsets and counts of binary formats become extremes."""
+    """Replace lengths, offsets and counts of binary formats by extreme values."""
     size = choice.choice((1, 2, 4, 8))
     value = choice.choice((0, 1, 1 << 8 * size - 1, (1 << 8 * size - 1) - 1, (1 << 8 * size) - 1))
     at = choice.randrange(choice.choice((64, 1024, len(data) + 1)))
@@ -250,7 +250,7 @@ def _as_numbers(data: bytes, choice: random.Random, _: bytes) -> bytes:
 
 
 def _joined(data: bytes, choice: random.Random, other: bytes) -> bytes:
-    """Itself or another file behind it, within it, or line by line between its own."""
+    """Return the content with itself or another file after it, within it, or between its lines."""
     part = choice.choice((data, other))
     way = choice.randrange(4)
     if way == 0:
@@ -267,7 +267,7 @@ def _joined(data: bytes, choice: random.Random, other: bytes) -> bytes:
 
 
 def _as_json(data: bytes, choice: random.Random, other: bytes) -> bytes:
-    """A value of a document becomes an odd one, is left out, or takes another one's place."""
+    """Replace, remove or exchange a value of a document."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError):
@@ -277,7 +277,7 @@ def _as_json(data: bytes, choice: random.Random, other: bytes) -> bytes:
         if not places:
             break
         holder, key = choice.choice(places)
-        with suppress(LookupError):  # another change took it away
+        with suppress(LookupError):  # removed by another change
             if (way := choice.randrange(4)) == 0:
                 del holder[key]
             else:
@@ -297,7 +297,7 @@ def _places(node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _as_bytes(data: bytes, choice: random.Random, _: bytes) -> bytes:
-    """Some bytes become others, stand there three times, or are gone, with what follows or without."""
+    """Replace, triple or remove some bytes, with or without what follows."""
     at, length = choice.randrange(len(data) + 1), choice.randrange(1, 40)
     ends = (
         data[at : at + length] * 3 + data[at + length :], data[at + length :], b"",
@@ -308,7 +308,7 @@ def _as_bytes(data: bytes, choice: random.Random, _: bytes) -> bytes:
 
 
 def with_checksums(data: bytes) -> bytes:
-    """Gives every block of a tar that has the magic of a header its true checksum."""
+    """Set the right checksum in every block of a tar with the magic of a header."""
     changed = bytearray(data)
     for at in range(0, len(data) - 511, 512):
         if data[at + 257 : at + 262] == b"ustar":
@@ -322,18 +322,18 @@ PLAIN_DAMAGES: Sequence[Damage] = (_as_text, _as_text, _as_text, _as_numbers)
 DAMAGES: Sequence[Damage] = (_as_text, _as_text, _as_numbers, _joined, _as_json, _as_json)
 
 
-# Trying one
+# Trying one input
 
 
 def begin_time() -> None:
-    """What comes next has its own time, in a child with limits."""
+    """Start a new CPU time limit in a child."""
     soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
     if soft != resource.RLIM_INFINITY:
         resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(process_time()) + HANG_SECONDS, hard))
 
 
 def examine(one: Input, *, wholly: bool = True) -> Finding:
-    """What becomes of it, in this process: it is read, or `wholly` diagnosed too; one or all commands are run."""
+    """Return the outcome in this process: the input is read, or diagnosed if `wholly`; one or all commands are run."""
     begin_time()
     begun, found = process_time(), Finding()
     with tempfile.TemporaryDirectory() as folder:
@@ -362,7 +362,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _run(arguments: Sequence[str | Path]) -> None:
-    """A command as a user runs it, in this process; RuntimeError where it made a mistake of its own."""
+    """Run a command as a user does, in this process; RuntimeError for a mistake of thpdiag."""
     said = io.StringIO()
     with redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")), redirect_stderr(said):
         try:
@@ -373,7 +373,7 @@ def _run(arguments: Sequence[str | Path]) -> None:
 
 
 def run_commands(one: Input, room: Path, *, wholly: bool) -> None:
-    """What takes such a file; one of the commands by what is in it, or all."""
+    """Run the commands that accept such a file: all, or one selected by its content."""
     folder, out, good = room / "input", room / "out", ROOT / "tests/results/found.json"
     name, data = next(iter(one.files.items()))
     file = folder / name
@@ -421,7 +421,7 @@ def _try_reading(one: Input, room: Path, *, wholly: bool) -> Finding:
 
 
 def read_binary(path: Path) -> None:
-    """What the parser of the bytes gives, or what the walkers give of an archive."""
+    """Return the records of the parser of the bytes, or the members of an archive."""
     for member in members([path], lambda _: True):
         if isinstance(member, Member):
             head = member.head()
@@ -446,7 +446,7 @@ def _strict_traceback(paths: Sequence[Path]) -> str:
 
 
 def _silent_loss(one: Input, parsed: ParsedInput, room: Path) -> str:
-    """How many records are missing without a word; nothing, if it is said or they are few."""
+    """Return how many records are missing without a report; 0 if it is reported or they are few."""
     if not one.before or parsed.problems or any(not row.reader for row in parsed.inputs):
         return ""
     for name, data in one.before.items():
@@ -468,22 +468,22 @@ def _readings(folder: Path) -> Mapping[str, Sequence[TaggedRecord]]:
 
 
 def _unlisted(readings: Mapping[str, Sequence[TaggedRecord]]) -> float:
-    """The largest share of samples that a profile says it has no stacks of, in percent."""
+    """Return the largest share of unlisted samples of a profile, in percent."""
     records = (reading.record for found in readings.values() for reading in found)
     return max((r.ledger.unlisted for r in records if isinstance(r, Profile)), default=0.0)
 
 
 def _size(found: Sequence[TaggedRecord]) -> int:
-    """How many rows there are in records."""
+    """Return the number of rows in records."""
     records = (reading.record for reading in found)
     return sum(len(r) if isinstance(r, Series) else len(r.rows) if isinstance(r, Profile) else 1 for r in records)
 
 
 def records_left(found: Sequence[TaggedRecord], before: bytes, after: bytes) -> float:
-    """How many rows of the records have their lines still; of those that cite none, the share of all lines.
+    """Return how many rows of the records still have their lines; without citations the share of all lines.
 
-    Rows of a profile are its stacks: of them the share of the lines with figures, each counted once, since a part that
-    stands there twice adds to the stacks that it has already.
+    Rows of a profile are its stacks: the share of lines with figures, each counted once, since a part that is there
+    twice adds to existing stacks.
     """
     texts = [_bare(line) for line in re.split(rb"\r\n|\n|\r", _plain(before))]
     had, has = Counter(texts), Counter(_lines(after))
@@ -514,7 +514,7 @@ def _plain(data: bytes) -> bytes:
     return data.decode("utf-16", "replace").encode() if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
 
 
-# Many of them
+# Many inputs
 
 
 @dataclass
@@ -530,7 +530,7 @@ class Tally:
 def fuzz(
     numbers: Iterable[int], seed: int, folder: Path | None, binary: str = ""
 ) -> tuple[dict[str, Tally], dict[str, Finding]]:
-    """Sums by kind, and the faults by the folder's name of their input; of all kinds, or of a binary format."""
+    """Return sums by kind, and faults by folder name of their input; of all kinds, or of a binary format."""
     for load in (fixtures, bundles, *(() if binary else (documents, rule_texts))):
         load()
     make = partial(binary_input, binary) if binary else input_of
@@ -570,7 +570,7 @@ def fuzz(
 
 
 def try_batch(batch: Sequence[tuple[Callable[[], Input], bool]]) -> list[Finding]:
-    """What became of the inputs, up to the first that ended the child. Each comes with whether it is tried `wholly`."""
+    """Yield the outcome of the inputs, up to the first that ended the child. Each comes with its `wholly`."""
     said = bytearray()
 
     def call() -> Answer:
@@ -581,7 +581,7 @@ def try_batch(batch: Sequence[tuple[Callable[[], Input], bool]]) -> list[Finding
                 found.fault, found.detail = "memory", f"{found.peak / 1e6:.0f} MB"
             os.write(2, json.dumps(vars(found)).encode() + b"\n")
             if found.fault == "memory":
-                break  # the next ones would be thought to need as much
+                break  # the peak would count for the next inputs too
         return Answer(b"")
 
     with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
@@ -603,7 +603,7 @@ def _name_of_end(outcome: Outcome) -> str:
 
 
 def saved(folder: Path) -> Input:
-    """An input that was written away, or is kept as a fixture: KIND is in its name, its files are in `input`."""
+    """Return a written input, or one kept as a fixture: KIND is in its name, its files are in `input`."""
     kind = next(word for word in folder.name.split("-") if word in (*KINDS, "binary"))
     before, after = (files(folder / name) if (folder / name).is_dir() else {} for name in ("before", "after"))
     return Input(kind, folder.name, files(folder / "input"), before, after)

@@ -1,4 +1,4 @@
-"""Records as JSON, small enough to read, for golden files."""
+"""Records as readable JSON for golden files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST = 12  # records of one kind kept whole in a golden; of further ones only th
 
 
 def dump(records: Iterable[Record]) -> dict[str, Any]:
-    """Counts of all records and the first few of each type, whole."""
+    """Return counts of all records and the first few of each type in full."""
     items = [row for record in records for row in (record if isinstance(record, Series) else (record,))]
     kinds = Counter(type(r).__name__ for r in items)
     shown: dict[str, list[Any]] = {}
@@ -28,7 +28,7 @@ def dump(records: Iterable[Record]) -> dict[str, Any]:
 
 
 def plain(record: Record) -> Any:
-    """A record as JSON."""
+    """Return a record as JSON."""
     match record:
         case Fact():
             return [record.name, record.value, dict(record.labels), record.provenance, _time(record), record.cite.line]
@@ -57,7 +57,7 @@ def plain(record: Record) -> Any:
 
 
 def _table(table: SymbolTable) -> Any:
-    """The first and last functions and what tells the kernel."""
+    """Return the first and last functions and what identifies the kernel."""
     functions = [[f"{address:x}", table.name(i)] for i, address in enumerate(table.addresses.tolist())]
     return {
         "kind": table.kind.value,
@@ -109,7 +109,7 @@ def _profile(profile: Profile) -> Any:
 
 
 def _label(frame: Frame) -> str:
-    """The function's name; of a kernel function that has none yet, where it is."""
+    """Return the function's name; of an unnamed kernel function its address."""
     return frame.name if frame.address is None else f"{frame.dso}@{frame.address:x}"
 
 
@@ -127,7 +127,7 @@ def _number(value: float) -> float | int:
 
 
 def compare(path: Path, actual: dict[str, Any]) -> None:
-    """Assert that `actual` is what the golden file says; `BLESS=1` writes it, a missing one fails."""
+    """Assert that `actual` equals the golden file; `BLESS=1` writes it, a missing one fails."""
     if os.environ.get("BLESS") == "1":
         rows = json.dumps(actual, indent=1, ensure_ascii=False, sort_keys=True)
         path.write_text(rows + "\n")

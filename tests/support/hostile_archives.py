@@ -1,7 +1,7 @@
-"""Builds hostile archives for the tests of intake; nothing of them is kept in the repository.
+"""Builds hostile archives for the tests of intake; none are stored in the repository.
 
-Every case is a function that writes one archive to an open file. `CASES` says what intake must answer: a piece of the
-text of one of its problems, or nothing where the archive is harmless for a reader that extracts nothing.
+Every case is a function that writes one archive to an open file. `CASES` has the expected answer of intake: part of the
+text of one of its problems, or empty if the archive is harmless for a reader that extracts nothing.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Hostile:
-    """`says` must be in the text of a problem (empty: nothing need be said); `limits` are scaled down with the archive.
+    """`says` must be in the text of a problem (empty: no problem needed); `limits` are scaled down with the archive.
 
-    `full` is the count that the proof runs with, `small` that of every day; `write` gets one of them. `wants` begins
-    the paths that the reader wants, all by default.
+    `full` is the count of the complete proof, `small` that of daily tests; `write` gets one of them. `wants` are
+    prefixes of the wanted paths, by default all.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Hostile:
 
 
 def header(name: bytes, size: int = 0, kind: bytes = b"0", link: bytes = b"", raw_size: bytes = b"") -> bytes:
-    """A ustar header with a true checksum, whatever else is wrong. `raw_size` replaces the 12 bytes of the size."""
+    """Return a ustar header with a right checksum, whatever else is wrong. `raw_size` replaces 12 bytes of the size."""
     block = bytearray(512)
     block[: len(name)] = name[:100]
     block[100:136] = b"0000644\0" + b"0000000\0" * 2 + (raw_size or b"%011o\0" % size)
@@ -62,7 +62,7 @@ def member(name: bytes, data: bytes = b"harmless\n", kind: bytes = b"0") -> byte
 
 
 def pax(*records: tuple[bytes, bytes]) -> bytes:
-    """An extended header with these records."""
+    """Return an extended header with these records."""
     body = b""
     for key, value in records:
         length = len(key) + len(value) + 3
@@ -72,7 +72,7 @@ def pax(*records: tuple[bytes, bytes]) -> bytes:
 
 
 def _tar(*parts: bytes) -> Callable[[BinaryIO, int], None]:
-    """A tar of these parts, with an ordinary member behind them that must be found."""
+    """Return a tar of these parts, followed by an ordinary member that must be found."""
     return lambda out, _: _write(out, [*parts, member(b"proc/after", b"after\n"), END])
 
 
@@ -92,7 +92,7 @@ CODECS: dict[str, Callable[[bytes], bytes]] = {
 
 
 def _bomb(codec: str, *, single: bool = False) -> Callable[[BinaryIO, int], None]:
-    """`count` times 16 MiB of zeros as one member, in many streams or in one."""
+    """Write `count` times 16 MiB of zeros as one member, in many streams or in one."""
 
     def write(out: BinaryIO, count: int) -> None:
         first = header(b"var/log/messages", count * 16 * MIB)
@@ -118,7 +118,7 @@ def _nested(depth: int, codec: str) -> Callable[[BinaryIO, int], None]:
 
 
 def _nested_bomb(out: BinaryIO, count: int) -> None:
-    """A bomb in a bomb in a tar: every level multiplies."""
+    """Write a bomb in a bomb in a tar: every level multiplies."""
     inner = io.BytesIO()
     _bomb("bz2")(inner, count)
     packed = CODECS["bz2"](member(b"inner.tar.bz2", inner.getvalue()) + END)
@@ -134,14 +134,14 @@ def _chain(out: BinaryIO, count: int) -> None:
 
 
 def _xz_dictionary(out: BinaryIO, _: int) -> None:
-    """A block header that asks for a dictionary of 4 GiB."""
+    """Write a block header that requires a dictionary of 4 GiB."""
     stream = b"\xfd7zXZ\0" + b"\x00\x04" + struct.pack("<I", zlib.crc32(b"\x00\x04"))
     block = b"\x02\x00\x21\x01\x28" + bytes(3)
     out.write(stream + block + struct.pack("<I", zlib.crc32(block)) + bytes(64))
 
 
 def _xz_wide(out: BinaryIO, count: int) -> None:
-    """Two levels of xz that each fill a dictionary of `count` MiB."""
+    """Write two levels of xz that each fill a dictionary of `count` MiB."""
     noise = random.Random(1).randbytes(MIB)
     filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": count * MIB}]
     inner = lzma.compress(noise + bytes((count + 2) * MIB) + noise, filters=filters)
@@ -150,7 +150,7 @@ def _xz_wide(out: BinaryIO, count: int) -> None:
 
 
 def _zst_window(out: BinaryIO, _: int) -> None:
-    """A frame header that asks for a window of 2 GiB."""
+    """Write a frame header that requires a window of 2 GiB."""
     out.write(b"\x28\xb5\x2f\xfd\x00" + bytes([(31 - 10) << 3]) + b"\x01\x00\x00")
 
 
@@ -183,7 +183,7 @@ def _long_link_names(out: BinaryIO, count: int) -> None:
 
 
 def _long_names(out: BinaryIO, count: int) -> None:
-    """Names of 4 KB, and a directory link, so that each member is asked for by its aliases too."""
+    """Write names of 4 KB, and a directory link, so that each member is looked up by its aliases too."""
     packer = zlib.compressobj(1, wbits=31)
     out.write(packer.compress(header(b"d", 0, b"2", b"0")))
     for number in range(count):
@@ -193,14 +193,14 @@ def _long_names(out: BinaryIO, count: int) -> None:
 
 
 def _link_web(out: BinaryIO, count: int) -> None:
-    """Directories that link to one another: the paths that lead to a file are without number."""
+    """Write directories that link to each other, so that infinitely many paths lead to a file."""
     parts = [header(b"%d/%d" % (a, b), 0, b"2", b"../%d" % b) for a in range(count) for b in range(count)]
     parts += [member(b"%d/x/proc/vmstat" % a) for a in range(count)]
     _write(out, [*parts, member(b"proc/after", b"after\n"), END])
 
 
 def _extended(kind: bytes, size: int, count: int, *, announced: int = 0) -> Callable[[BinaryIO, int], None]:
-    """`count` extended headers with a body of `size` bytes; `announced` is the size the header claims."""
+    """Write `count` extended headers with a body of `size` bytes; `announced` is the size in the header."""
 
     def write(out: BinaryIO, _: int) -> None:
         packer = zlib.compressobj(1, wbits=31)
@@ -218,7 +218,7 @@ def _damaged_often(out: BinaryIO, count: int) -> None:
 
 
 def _sparse_old(out: BinaryIO, _: int) -> None:
-    """One byte of data in a file of 1 TiB."""
+    """Write one byte of data in a file of 1 TiB."""
     block = bytearray(header(b"var/log/lastlog", 1, b"S"))
     block[257:265] = b"ustar  \0"
     block[345:512] = bytes(167)
@@ -229,7 +229,7 @@ def _sparse_old(out: BinaryIO, _: int) -> None:
 
 
 def _sparse_map(out: BinaryIO, count: int) -> None:
-    """A map in the body of 200,000 pieces."""
+    """Write a map of 200,000 pieces in the body."""
     text = b"%d\n" % count + b"".join(b"%d\n0\n" % n for n in range(count))
     text += bytes(-len(text) % 512)
     keys = (
@@ -357,12 +357,12 @@ CASES: tuple[Hostile, ...] = (
 
 
 def small_limits(case: Hostile) -> dict[str, int]:
-    """The limits that go with the small counts."""
+    """Return the limits for the small counts."""
     return {"members": 20_000, **case.limits}
 
 
 def whole_archives() -> Iterator[tuple[str, bytes]]:
-    """Each case at its small count, as bytes: seeds for mutation."""
+    """Return each case at its small count, as bytes: seeds for mutation."""
     for case in CASES:
         out = io.BytesIO()
         if case.small == 1:

@@ -1,4 +1,4 @@
-"""A fleet in which every string that a customer or a child process can name is hostile."""
+"""A fleet in which every string that a customer or a child process controls is hostile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OPTIONS = {f"{MARK}<b>": f"{MARK}</style><script>alert(1)</script>\u202e"}
 
 
 def hostile_fleet() -> list[BundleResult]:
-    """Hosts that come twice, so that they have changed; some failed, some differ from the others."""
+    """Return hosts with two bundles, so that they have changes; some failed, some are outliers."""
     words = (MARK + word for word in cycle(WORDS))
     return [_bundle(number, words) for number in range(HOSTS)]
 

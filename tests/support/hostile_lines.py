@@ -1,9 +1,9 @@
-"""Reads files with the lines that are made to lead the patterns of a parser astray, each file in a child with limits.
+"""Reads files with lines made to slow down the patterns of a parser, each file in a child with limits.
 
     python tests/support/hostile_lines.py 60000
 
-Ten lines at a time stand within a fixture of the parser, so that it is the one that reads them. Prints the slowest, and
-exits with 1 if a file took more than 4 s, or anything went wrong.
+Ten lines at a time are put into a fixture of the parser, so that this parser reads them. Prints the slowest, and exits
+with 1 if a file took more than 4 s, or any failed.
 """
 
 from __future__ import annotations

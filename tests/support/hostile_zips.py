@@ -47,7 +47,7 @@ def zip_bomb(method: int) -> Callable[[BinaryIO, int], None]:
 
 
 def zip_overlapping(out: BinaryIO, count: int) -> None:
-    """`count` records on one body: each unpacks the same bytes again."""
+    """Write `count` records on one body: each unpacks the same bytes again."""
     data = bytes(4 * MIB)
     body = zlib.compress(data, 9)[2:-4]
     crc = zlib.crc32(data)
@@ -64,7 +64,7 @@ def zip_records(out: BinaryIO, count: int) -> None:
 
 
 def zip_methods(out: BinaryIO, _: int) -> None:
-    """A method that is not read, an encrypted entry, an offset outside the file."""
+    """Write an unsupported method, an encrypted entry, and an offset outside the file."""
     local = struct.pack("<4s5H3L2H", b"PK\x03\x04", 20, 0, 14, 0, 33, 0, 4, 4, 1, 0) + b"aabcd"
     out.write(local)
     odd = [

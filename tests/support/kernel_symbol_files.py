@@ -1,4 +1,4 @@
-"""Recordings whose kernel functions have no names yet, and tables to name them, built in a line."""
+"""Recordings with unnamed kernel functions, and tables to name them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def table(
     build_id: str = "",
     more: str = "",
 ) -> SymbolTable:
-    """A table of functions at `base` plus their offsets, and further lines as they are."""
+    """Return a table of functions at `base` plus their offsets, and further lines unchanged."""
     text = "".join(f"{base + at:016x} T {name}\n" for name, at in (functions or FUNCTIONS).items()) + more
     found, problems = kallsyms.read(SymbolList(Citation(member), kind, (text.encode(),), 0, release, build_id))
     assert problems == []
@@ -47,7 +47,7 @@ def table(
 def recording(
     chains: Sequence[Sequence[int | Frame]], image: KernelImage | None, *, ledger: Ledger | None = None
 ) -> Profile:
-    """One sample of each chain, leaf first: addresses in the kernel, or other frames."""
+    """Return one sample of each chain, leaf first: addresses in the kernel, or other frames."""
     frames: dict[Frame, int] = {}
     counts = StackCounts()
     cite = Citation("perf.data")
@@ -70,7 +70,7 @@ def recording(
 
 
 def samples(profile: Profile) -> dict[str, int]:
-    """Samples by chain, leaf first."""
+    """Return samples by chain, leaf first."""
     found: dict[str, int] = {}
     for chain, number in zip(profile.rows.chain.tolist(), profile.rows.samples.tolist(), strict=True):
         key = " < ".join(profile.names(chain))

@@ -1,8 +1,7 @@
-"""Recordings made now by sysstat, collectl and atop, while a process works; and what these print of them, taken apart
-by hand: no code of ours is on that side.
+"""Recordings made now by sysstat, collectl and atop, while a process works, and the output of these programs for them.
 
-A cell is a number under its entity, second and metric. The tables say what the manual pages of the recorders say of
-their columns.
+Their output is parsed here, without code of thpdiag. A cell is a number under its entity, second and metric. The tables
+follow the manual pages of the recorders.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ while True:
 
 @contextmanager
 def work() -> Iterator[int]:
-    """A process that is busy meanwhile: its pid."""
+    """Run a busy process; its pid."""
     with subprocess.Popen([sys.executable, "-c", WORK]) as process:
         try:
             yield process.pid
@@ -49,7 +48,7 @@ def work() -> Iterator[int]:
 
 
 def printed(*command: str | Path) -> str:
-    """What a program prints; the test is left out where the program is not installed."""
+    """Return the output of a program; skip the test if it is not installed."""
     if not which(command[0]):
         pytest.skip(f"{command[0]} is not installed")
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=ENVIRONMENT)
@@ -57,7 +56,7 @@ def printed(*command: str | Path) -> str:
 
 
 def of_sysstat(folder: Path) -> Path:
-    """Three records of everything."""
+    """Record three samples of everything."""
     sadc = next((file for file in SADC if file.exists()), None)
     if sadc is None or not which("sadf") or not which("sar"):
         pytest.skip("sysstat is not installed")
@@ -67,7 +66,7 @@ def of_sysstat(folder: Path) -> Path:
 
 
 def of_collectl(folder: Path) -> Path:
-    """Four half seconds of the host, its CPUs, zones, nodes and one process."""
+    """Record four half seconds of the host, its CPUs, zones, nodes and one process."""
     with work() as pid:
         printed(
             "collectl", "-scmbZMC", "-i.5:.5", "-c4", "--procfilt", f"p{pid}", "-f", str(folder), "-F0"
@@ -76,14 +75,14 @@ def of_collectl(folder: Path) -> Path:
 
 
 def of_atop(folder: Path) -> Path:
-    """Three intervals of a second, the first since boot."""
+    """Record three intervals of a second, the first since boot."""
     with work():
         printed("atop", "-w", folder / "atop.raw", "1", "3")
     return folder / "atop.raw"
 
 
 def read_cells(records: Iterable[Record | Foreign]) -> Cells:
-    """What a reader of ours makes of it. No cell may be told twice with two values."""
+    """Return the cells that a parser of thpdiag reads. No cell may have two values."""
     found: Cells = {}
     for record in records:
         for row in record if isinstance(record, Series) else (record,):
@@ -134,7 +133,7 @@ SADF_CPU = {
 
 
 def sadf_cells(text: str) -> Cells:
-    """All cells of `sadf -d`."""
+    """Return all cells of `sadf -d`."""
     found: Cells = {}
     columns: list[str] = []
     for line in text.splitlines():
@@ -179,7 +178,7 @@ SHARES = {
 
 
 def collectl_cells(text: str) -> Cells:
-    """All cells of a plot file; rates and shares have the name of the counter with `:rate`."""
+    """Return all cells of a plot file; rates and shares have the name of the counter with `:rate`."""
     found: Cells = {}
     columns: list[str] = []
     for line in text.splitlines():
@@ -243,7 +242,7 @@ WINDOWS = (("cpu_some", 1), ("memory_some", 5), ("memory_full", 9), ("io_some", 
 
 
 def atop_cells(text: str) -> Cells:
-    """All cells of `atop -P ALL`."""
+    """Return all cells of `atop -P ALL`."""
     found: Cells = {}
     since_boot = False
     for line in text.splitlines():

@@ -1,7 +1,7 @@
-"""thpdiag with a reader that misbehaves as a bundle tells it, and with limits that are soon reached.
+"""thpdiag with a parser that misbehaves as a bundle orders, and with low limits.
 
 Run as a program, since a process with threads does not fork. A line `thpdiag_mock WORD` calls the function of
-`guarded_calls` which has that name.
+`guarded_calls` with that name.
 """
 
 from __future__ import annotations

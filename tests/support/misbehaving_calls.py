@@ -1,4 +1,4 @@
-"""What a child of the guard is made to do in tests: well-behaved calls, and a misbehaving one for each named end."""
+"""Calls for a sandboxed child in tests: well-behaved ones, and a misbehaving one for each named end."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def prints_without_end() -> Answer:
 
 
 def prints_escapes() -> Answer:
-    """Lines that are no steps of progress, and one that is and has what a terminal would act upon."""
+    """Print lines that are no progress steps, and one step with terminal escapes."""
     for line in (b"\x1b]0;owned\x07", b"[" * 9999, b'["read", "\x1b]0;owned\x07"]', b'["owned"]'):
         os.write(2, line + b"\n")
     os.write(2, rb'["judge", 1, 2, "\u001b]0;owned\u0007", 0, []]' + b"\n")
@@ -164,7 +164,7 @@ def leaves_a_program_behind_and_dies() -> Answer:
 
 
 def starts_a_program_and_waits(told: Path) -> Answer:
-    """Writes down its own process and that of the program."""
+    """Write the pids of this process and of the program to a file."""
     left = leaves_a_program_behind().content.decode()
     told.write_text(f"{os.getpid()} {left}\n")
     return waits_without_end()
@@ -183,7 +183,7 @@ def sees_devices() -> Answer:
 
 
 def is_refused(*attempts: str) -> Answer:
-    """Those of the attempts that the kernel does not refuse."""
+    """Return the attempts that the kernel does not refuse."""
     libc, here = ctypes.CDLL(None, use_errno=True), Path(os.environ["TMPDIR"])
     (here / "file").touch()
     attempt: dict[str, Callable[[], object]] = {

@@ -1,6 +1,6 @@
-"""A reader that misbehaves as a bundle tells it: a line `thpdiag_mock WORD` calls that function of `guarded_calls`.
+"""A parser that misbehaves as a bundle orders: a line `thpdiag_mock WORD` calls that function of `guarded_calls`.
 
-Imported by the fork server of a triage under test, so that the children of its workers have it.
+The fork server of a triage under test imports it, so that the children of its workers have it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOCK = Parser("mock", "a reader that misbehaves", read, opens=re.compile(r"thpdi
 
 
 def planted() -> tuple[Parser, ...]:
-    """All readers, and this one."""
+    """Return all parsers and this one."""
     return (*all_parsers(), MOCK)
 
 

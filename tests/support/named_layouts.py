@@ -1,4 +1,4 @@
-"""Forty ways in which people and tools write the path of a file and what is in it."""
+"""Forty layouts in which people and tools write the path of a file and its content."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Layout = Callable[[Files], str]
 
 
 def each(form: str) -> Layout:
-    """The same form for each file: `{p}` its path, `{c}` its content, `{r}` a ruler as long as the path."""
+    """Return the same form for each file: `{p}` its path, `{c}` its content, `{r}` a ruler as long as the path."""
 
     def write(files: Files) -> str:
         return "".join(form.format(p=p, c=c.rstrip("\n"), r="-" * len(p), e="=" * len(p)) for p, c in files.items())
@@ -25,7 +25,7 @@ def supportconfig(kind: str, width: int = 51, before: str = "") -> Layout:
 
 
 def table(left: str = "| ", between: str = " | ", right: str = " |", code: str = "") -> Layout:
-    """Rows of a table; lines of content are rows with an empty first cell."""
+    """Return rows of a table; lines of content are rows with an empty first cell."""
 
     def write(files: Files) -> str:
         rows = [f"{left}File{between}Content{right}", f"{left}---{between}---{right}"]

@@ -1,4 +1,4 @@
-"""A folder as everything a customer may send it as: archives, compressed, nested, in another order."""
+"""A folder in all packings that a customer may send: archives, compressed, nested, in another order."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Files = Mapping[str, bytes]
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """Paths and contents of a folder, sorted."""
+    """Return paths and contents of a folder, sorted."""
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
 
 def tar(content: Files) -> bytes:
-    """An uncompressed tar with no clock and no user in it."""
+    """Return an uncompressed tar without times and users."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.GNU_FORMAT) as archive:
         for name, data in content.items():
@@ -34,7 +34,7 @@ def tar(content: Files) -> bytes:
 
 
 def gz(data: bytes) -> bytes:
-    """As gzip packs it, with its checksum."""
+    """Return gzip with its checksum."""
     packer = zlib.compressobj(6, wbits=31)
     return packer.compress(data) + packer.flush()
 
@@ -56,18 +56,18 @@ def zipped(content: Files) -> bytes:
 
 
 def nested(content: Files) -> bytes:
-    """As `sos collect` does: a tar in which the own archive of the host lies, here without a suffix."""
+    """Return a tar that contains the archive of a host, as `sos collect` makes it, here without a suffix."""
     return tar({"host": xz(tar(content))})
 
 
 def multi_stream(content: Files) -> bytes:
-    """gzip in two members, as `cat a.gz b.gz` makes it."""
+    """Return gzip in two members, as `cat a.gz b.gz` makes it."""
     whole = tar(content)
     return gz(whole[: len(whole) // 2]) + gz(whole[len(whole) // 2 :])
 
 
 def shuffled(content: Files, seed: int) -> dict[str, bytes]:
-    """The members in another order."""
+    """Return the members in another order."""
     names = list(content)
     random.Random(seed).shuffle(names)
     return {name: content[name] for name in names}

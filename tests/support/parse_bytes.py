@@ -1,4 +1,4 @@
-"""Bytes to records without a file, and what must hold of any record whatever the bytes were."""
+"""Records of bytes without a file, and invariants of records of any bytes."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ STRICT = Detector(all_parsers(), strict=True)
 
 
 def member(data: bytes, path: str = "mail.txt") -> Member:
-    """A member that holds the bytes."""
+    """Return a member with the bytes."""
     chunks = (data[at : at + CHUNK] for at in range(0, len(data), CHUNK))
     return Member(path, len(data), Stream(chunks), Limits())
 
 
 def readings(data: bytes, path: str = "mail.txt") -> list[TaggedRecord]:
-    """What the line reads of them; a reader's own mistake is raised."""
+    """Return what the pipeline reads of them; a mistake of a parser is raised."""
     given = member(data, path)
     return list(STRICT.read(given.path, given.lines(), given.head().decode("utf-8", "replace")))
 
 
 def alone(reader: Parser, data: bytes, path: str = "") -> list[Record]:
-    """What one reader makes of them as a whole file, whether it would have asked for it or not."""
+    """Return what one parser makes of them as a complete file, even if detection would not select it."""
     given = member(data)
     lines = ((line.number, line.text) for line in clean_lines(given.lines(), markup=looks_like_html("")))
     return list(reader.read(Source(given.path, path=path), lines))
 
 
 def line_count(data: bytes) -> int:
-    """Numbered lines of the bytes, as intake counts them."""
+    """Return the number of lines of the bytes, as intake counts them."""
     return max((number for number, _ in member(data).lines()), default=0)
 
 
 def faults(records: Iterable[Record], lines: int) -> Iterator[str]:
-    """What is wrong with records of a text of so many lines; nothing, if all is well."""
+    """Return what is wrong with records of a text with this number of lines; empty if nothing is."""
     for record in (row for r in records for row in (r if isinstance(r, Series) else (r,))):
         cite = record.cite
         if cite.line is not None and not 1 <= cite.line <= lines:

@@ -1,6 +1,6 @@
-"""Input of which one member changes again and again: of the others what was parsed the first time is taken.
+"""An input in which one member changes repeatedly; the other members are parsed once.
 
-Everything behind the parsers runs each time as it does in an analysis.
+All steps after the parsers run each time as in an analysis.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Readings = Mapping[str, Sequence[TaggedRecord]]
 
 
 class ParsedOnce:
-    """What is in a folder; of `changed`, the path of a member, it is parsed anew."""
+    """The content of a folder; `changed` is the path of the member that is parsed each time."""
 
     def __init__(self, folder: Path, parse: Callable[..., Found]) -> None:
         self.changed = ""
@@ -39,7 +39,7 @@ class ParsedOnce:
         return read_input([self._folder], STRICT)
 
     def parse(self, member: Member, detector: Detector, spooled: SpooledMembers, *, twice: bool) -> Found:
-        """In place of the function that parses a member."""
+        """Replaces the function that parses a member."""
         if member.path != self.changed and member.path in self._kept:
             member.finish()
             found, problems, member.lined = self._kept[member.path]
@@ -65,7 +65,7 @@ class _Pickler(pickle.Pickler):
 
 
 def fingerprint(readings: Readings, known: Readings) -> bytes:
-    """The records that are not those of `known`, nothing if all are as there: where it is the same, so are they."""
+    """Return the records that differ from `known`, empty if all are equal; equal fingerprints mean equal records."""
     differing = [m for m in sorted({*readings, *known}) if not _are_same(readings.get(m, ()), known.get(m, ()))]
     own, other = ([(m, list(these.get(m, ()))) for m in differing] for these in (readings, known))
     found = _pickled(own)

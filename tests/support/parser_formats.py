@@ -1,4 +1,4 @@
-"""What `thpdiag/parsers/formats.json` holds: how each format begins, from the modules of all parsers."""
+"""The content of `thpdiag/parsers/formats.json`, how each format begins, from the modules of all parsers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from thpdiag.parsers import constants
 
 
 def describe_formats() -> str:
-    """The text of the file."""
+    """Return the text of the file."""
     tables: dict[str, list[dict[str, Any]]] = {"lines": [], "bytes": []}
     for module, constant, parser in constants():
         row: dict[str, Any] = {"name": parser.name, "module": module, "constant": constant}
@@ -36,14 +36,14 @@ def _pattern(opens: re.Pattern[Any] | None) -> dict[str, Any]:
 
 
 def required_words(pattern: re.Pattern[str] | None) -> list[str]:
-    """Of every text that matches, one of these is a part; none where the pattern has no such words."""
+    """Return words of which every matching text contains one; empty if the pattern has no such words."""
     if pattern is None or pattern.flags & re.IGNORECASE:
         return []
     return sorted(_required(_parser.parse(pattern.pattern, pattern.flags)) or ())
 
 
 def _required(items: Iterable[tuple[Any, Any]]) -> set[str] | None:
-    """The best of the sets of words that parts of a sequence need: that with the longest words, then the smallest."""
+    """Return the best set of words that parts of a sequence require: the longest words, then the fewest."""
     found: list[set[str]] = []
     run = ""
     for opcode, argument in (*items, (None, None)):
@@ -62,7 +62,7 @@ def _required(items: Iterable[tuple[Any, Any]]) -> set[str] | None:
 
 
 def _parts(opcode: Any, argument: Any) -> list[Any]:
-    """The alternatives of which one is in every match."""
+    """Return alternatives of which every match contains one."""
     if opcode is opcodes.BRANCH:
         return list(argument[1])
     if opcode is opcodes.SUBPATTERN and not argument[1] & re.IGNORECASE:

@@ -1,4 +1,4 @@
-"""A short session, the ways in which it reaches support, and what is read of a text."""
+"""A short session, the forms in which it reaches support, and what is read of a text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENABLED, DEFRAG = "thp.enabled", "thp.defrag"
 
 
 def session(stem: str = "[root@db1 ~]# ") -> str:
-    """Counters, a change, counters again."""
+    """Return counters, a change, and counters again."""
     return "\n".join([
         f"{stem}cat {THP}/enabled", "[always] madvise never",
         f"{stem}cat /proc/vmstat", "nr_free_pages 51200", "compact_stall 700", "compact_fail 650", "",
@@ -33,7 +33,7 @@ def records(text: str | bytes) -> list[Record]:
 
 
 def essence(text: str | bytes) -> list[object]:
-    """What was typed and measured, without lines and names."""
+    """Return what was typed and measured, without lines and names."""
     found: list[object] = []
     for record in records(text):
         match record:
@@ -47,7 +47,7 @@ def essence(text: str | bytes) -> list[object]:
 
 
 def told(text: str) -> list[tuple[str, str, str]]:
-    """The writes of a text: setting, value, how."""
+    """Return the writes of a text: setting, value, how."""
     return [
         (r.fields["setting"], r.fields["value"], r.fields["how"])
         for r in records(text)
@@ -56,12 +56,12 @@ def told(text: str) -> list[tuple[str, str, str]]:
 
 
 def hosts_in(text: str) -> list[Case]:
-    """The hosts of a text."""
+    """Return the hosts of a text."""
     return host_cases(read_input([STDIN], STRICT, stdin=io.BytesIO(text.encode())), STRICT)
 
 
 def case(text: str) -> Case:
-    """The one host of a text."""
+    """Return the only host of a text."""
     (found,) = hosts_in(text)
     return found
 

@@ -1,4 +1,4 @@
-"""What mail programs, tickets, chats and terminals do to a text on its way: changes of all of its lines."""
+"""What mail programs, tickets, chats and terminals do to text: changes of all of its lines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 def sampled(items: Sequence[_T], form: str, count: int) -> Sequence[_T]:
-    """Some items, others for each form; all of them with THPDIAG_VARIANTS=all."""
+    """Return some items, different ones for each form; all with THPDIAG_VARIANTS=all."""
     if ALL:
         return items
     return sorted(items, key=lambda item: sha256(f"{form} {item}".encode()).digest())[:count]
@@ -29,7 +29,7 @@ def each_line(change: Callable[[int, str], str]) -> Change:
 
 
 def before(mark: str) -> Change:
-    """The same before each line that is not empty."""
+    """Put a prefix before each line that is not empty."""
     return each_line(lambda _, line: mark + line if line else line)
 
 
@@ -38,19 +38,19 @@ def double_spaced(text: str) -> str:
 
 
 def typographic(text: str) -> str:
-    """Quotes and dashes as an editor makes them."""
+    """Use the quotes and dashes of a word processor."""
     text = re.sub(r"""(?m)(?<=[\s([=])(["'])|^(["'])""", lambda m: "\u201c" if m[0] == '"' else "\u2018", text)
     text = text.replace('"', "\u201d").replace("'", "\u2019")
     return re.sub(r"(?<=\s)-(?=\s)", "\u2013", text).replace("--", "\u2014")
 
 
 def with_tabs(text: str) -> str:
-    """A tab for each run of blanks, as a spreadsheet gives it."""
+    """Replace runs of blanks by a tab, as a spreadsheet does."""
     return re.sub(" {2,}", "\t", text)
 
 
 def in_markdown(text: str) -> str:
-    """A row of a table for each line, with a line of dashes below each header."""
+    """Return a row of a table for each line, with a line of dashes below each header."""
     lines = text.rstrip("\n").split("\n")
     rows = []
     for above, line in zip(["", *lines], lines, strict=False):
@@ -61,7 +61,7 @@ def in_markdown(text: str) -> str:
 
 
 def cut(width: int, mark: str) -> Change:
-    """What is wider is lost; a mark may stand in its place."""
+    """Drop what exceeds the width; a mark may replace it."""
 
     def short(_: int, line: str) -> str:
         return line if len(line) <= width else line[: width - len(mark)] + mark
@@ -70,7 +70,7 @@ def cut(width: int, mark: str) -> Change:
 
 
 def hard(width: int) -> Change:
-    """A terminal breaks each line at its width."""
+    """Break each line at the width, as a terminal does."""
 
     def broken(_: int, line: str) -> str:
         return "\n".join(line[at : at + width] for at in range(0, max(len(line), 1), width))
@@ -79,7 +79,7 @@ def hard(width: int) -> Change:
 
 
 def soft(width: int) -> Change:
-    """A mail program breaks each line at the last blank that fits, which is lost."""
+    """Break each line at the last blank that fits, which is dropped, as a mail program does."""
 
     def broken(_: int, line: str) -> str:
         parts = []
@@ -95,7 +95,7 @@ def soft(width: int) -> Change:
     return each_line(broken)
 
 
-WHOLE: dict[str, Change] = {  # nothing is lost
+WHOLE: dict[str, Change] = {  # without loss
     "four blanks": before("    "),
     "a tab": before("\t"),
     "> ": before("> "),
@@ -109,12 +109,12 @@ WHOLE: dict[str, Change] = {  # nothing is lost
     "no-break spaces": lambda text: text.replace(" ", "\u00a0"),
     "zero-width spaces": lambda text: re.sub(r"(?<=[/_,.-])(?=\w)", "\u200b", text),
 }
-CHANGED: dict[str, Change] = {  # blanks are lost that may have told something
+CHANGED: dict[str, Change] = {  # blanks with a possible meaning are lost
     "tabs between columns": with_tabs,
     "tables of Markdown": in_markdown,
     "zero-width spaces between numbers": lambda text: re.sub(r"(?<=\d) (?=\d)", "\u200b", text),
 }
-SHORT: dict[str, Change] = {  # parts of lines are lost, or stand on lines of their own
+SHORT: dict[str, Change] = {  # parts of lines are lost, or moved to separate lines
     "cut at 80": cut(80, ""),
     "cut at 80 with \u2026": cut(80, "\u2026"),
     "cut at 100 with ...": cut(100, "..."),
@@ -126,7 +126,7 @@ SHORT: dict[str, Change] = {  # parts of lines are lost, or stand on lines of th
 
 
 def figures(text: str) -> tuple[set[object], Counter[str], Counter[str]]:
-    """Numbers and settings that a text tells, and by function its own share and that of all chains that hold it."""
+    """Return the numbers and settings of a text, and the own and total share of each function."""
     found: set[object] = set()
     own, all_chains = Counter[str](), Counter[str]()
     for record in (reading.record for reading in readings(text.encode(), "pasted.txt")):
@@ -146,7 +146,7 @@ def figures(text: str) -> tuple[set[object], Counter[str], Counter[str]]:
 
 
 def strays(whole: str, variant: str) -> list[object]:
-    """Figures of a variant that the whole text does not tell; of a function that it names, a larger share."""
+    """Return the figures of a variant that the complete text does not have, including larger shares of a function."""
     (known, *shares), (found, *others) = figures(whole), figures(variant)
     more = [
         (name, weight)

@@ -1,4 +1,4 @@
-"""Records of perf.data built by hand, as the container gives them."""
+"""Hand-made records of perf.data in the form that the container returns."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CLOCK = EventInfo("cpu-clock", (1,), CALLCHAINS, max_frames=127)
 
 
 def sample(chain: Sequence[int] = (), **given: Any) -> dict[str, Any]:
-    """One sample; times are in milliseconds."""
+    """Return one sample; times are in milliseconds."""
     plain = {"event": 0, "pid": 10, "tid": 10, "cpu": 0, "ms": 1000, "timed": True, "period": 1, "ip": 0, "mode": 1}
     return {**plain, "chain": list(chain), **given}
 
 
 def samples(*given: dict[str, Any]) -> Samples:
-    """Columns of samples."""
+    """Return columns of samples."""
 
     def column(name: str, kind: type) -> Any:
         return np.array([s[name] for s in given], kind)
@@ -61,7 +61,7 @@ def mapped(ms: float, pid: int, start: int, length: int, name: str, offset: int 
 
 @dataclass
 class ByHand:
-    """A Recording."""
+    """A hand-made Recording."""
 
     given: Sequence[Window]
     events: Sequence[EventInfo] = (CLOCK,)

@@ -25,7 +25,7 @@ CONTEXT_KERNEL, CONTEXT_USER = 2**64 - 128, 2**64 - 512
 
 @dataclass(frozen=True)
 class Event:
-    """An event to record; cpu-clock, a thousand a second, as long as nothing else is said."""
+    """An event to record; by default cpu-clock at 1,000 Hz."""
 
     sample_type: int = USUAL
     ids: tuple[int, ...] = ()
@@ -39,7 +39,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Taken:
-    """One sample: what is not asked for by its event is not written."""
+    """One sample: fields that its event does not select are not written."""
 
     time: int = 1000
     chain: tuple[int, ...] = (CONTEXT_KERNEL, 0xFFFFFFFF81000001, CONTEXT_USER, 0x401000)
@@ -88,7 +88,7 @@ class Writer:
         return self.record(SAMPLE, b"".join(f for bit, f in fields.items() if event.sample_type & bit), taken.misc)
 
     def trailer(self, time: int) -> bytes:
-        """sample_id of an event that records TID, TIME and CPU."""
+        """Return the sample_id of an event that records TID, TIME and CPU."""
         return self.pack("IIQII", 10, 11, time, 1, 0)
 
     def comm(self, name: str, time: int, misc: int = 0) -> bytes:
@@ -100,7 +100,7 @@ class Writer:
         return self.pack("I", len(raw)) + raw
 
     def names(self, events: Sequence[tuple[str, Event]]) -> bytes:
-        """The feature EVENT_DESC."""
+        """Return the feature EVENT_DESC."""
         rows = (
             self.attribute(e) + self.pack("I", len(e.ids)) + self.text(name) + self.pack(f"{len(e.ids)}Q", *e.ids)
             for name, e in events
@@ -120,7 +120,7 @@ class File:
     behind: bool = False  # attributes after the records
 
     def written(self) -> bytes:
-        """perf puts the attributes behind the features, if not in front of the records."""
+        """Return the file; perf puts the attributes after the features, or before the records."""
         write = Writer(self.order)
         data = 104 if self.behind else 104 + len(self._attributes(write, 104)[0])
         tail = self._features(write, data + len(self.records)) if self.closed else b""
@@ -134,7 +134,7 @@ class File:
         return magic + write.pack("12Q", *numbers, *bits) + b"".join(parts)
 
     def _attributes(self, write: Writer, begin: int) -> tuple[bytes, int]:
-        """Ids, then the attributes that say where these are; and how long the ids are."""
+        """Return ids, then the attributes with their places, and the length of the ids."""
         ids = [write.pack(f"{len(event.ids)}Q", *event.ids) for event in self.events]
         entries = b""
         for number, event in enumerate(self.events):
@@ -153,14 +153,14 @@ class File:
 
 
 def pipe(records: bytes, events: Sequence[Event] = (Event(),), order: str = "<") -> bytes:
-    """The same as `perf record -o -` writes it: events are records."""
+    """Return the same recording as `perf record -o -` writes it: events are records."""
     write = Writer(order)
     told = (write.record(ATTR, write.attribute(e) + write.pack(f"{len(e.ids)}Q", *e.ids), 0) for e in events)
     return (b"PERFILE2" if order == "<" else b"2ELIFREP") + write.pack("Q", 16) + b"".join(told) + records
 
 
 def flushed(records: bytes, pieces: int) -> list[bytes]:
-    """One frame that is flushed at places inside records, as perf writes it."""
+    """Return one frame that is flushed at places inside records, as perf writes it."""
     step = -(-len(records) // pieces)
     flow = zstandard.ZstdCompressor().compressobj()
     parts = [records[at : at + step] for at in range(0, len(records), step)]
@@ -168,14 +168,14 @@ def flushed(records: bytes, pieces: int) -> list[bytes]:
 
 
 def framed(records: bytes, pieces: int) -> list[bytes]:
-    """Frames of a thousand bytes each, cut without regard to where they end."""
+    """Return frames of 1,000 bytes each, cut regardless of record ends."""
     whole = b"".join(zstandard.compress(records[at : at + 1000]) for at in range(0, len(records), 1000))
     step = -(-len(whole) // pieces)
     return [whole[at : at + step] for at in range(0, len(whole), step)]
 
 
 def packed(pieces: Sequence[bytes], kind: int = COMPRESSED) -> bytes:
-    """Records that hold these pieces; COMPRESSED2 says how long its own is and is padded."""
+    """Return records with these pieces; COMPRESSED2 contains its length and is padded."""
     write = Writer()
     if kind == COMPRESSED2:
         pieces = [write.pack("Q", len(piece)) + piece + bytes(-len(piece) % 8) for piece in pieces]

@@ -1,4 +1,4 @@
-"""Bytes to the records of perf.data, and what must hold of those whatever the bytes were."""
+"""Records of perf.data from bytes, and invariants of them for any bytes."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def read(data: bytes, chunk: int = CHUNK) -> list[Record | Foreign]:
 
 
 def samples(records: list[Record | Foreign]) -> int:
-    """Samples that were read, of all events."""
+    """Return the number of samples read, of all events."""
     return sum(r.ledger.read for r in records if isinstance(r, Profile))
 
 
 def faults(records: list[Record | Foreign]) -> Iterator[str]:
-    """What is wrong with what was read; nothing, if all is well."""
+    """Return what is wrong with the records; empty if nothing is."""
     problems = [r for r in records if isinstance(r, Problem)]
     if len(problems) > MOST_PROBLEMS:
         yield f"{len(problems)} problems"
@@ -49,7 +49,7 @@ def faults(records: list[Record | Foreign]) -> Iterator[str]:
 
 
 def _odd_columns(profile: Profile) -> Iterator[str]:
-    """Numbers that point nowhere."""
+    """Yield indices that are out of range."""
     chains, rows = profile.chains, profile.rows
     if chains.starts[0] != 0 or chains.starts[-1] != len(chains.frames) or (np.diff(chains.starts) < 0).any():
         yield "chains that do not follow one another"
@@ -65,7 +65,7 @@ def _odd_columns(profile: Profile) -> Iterator[str]:
 
 
 def _odd_sums(profile: Profile) -> Iterator[str]:
-    """A ledger that does not account for every sample, weights that are no numbers."""
+    """Yield a ledger that does not account for every sample, and weights that are not numbers."""
     rows, ledger = profile.rows, profile.ledger
     if not np.isfinite(rows.weight).all() or (len(rows) and rows.weight.min() < 0):
         yield "a weight that is none"

@@ -1,4 +1,4 @@
-"""Recordings of perf for tests: where the records of a file stand, small files of `perf_files`, files damaged."""
+"""Recordings of perf for tests: places of the records of a file, small files of `perf_files`, damaged files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ record = Writer().record
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A record: bytes `start` up to `end` of the file."""
+    """A record: bytes `start` to `end` of the file."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ def fixture(case: str) -> bytes:
 
 
 def spans(data: bytes) -> list[Span]:
-    """The records of a whole file or pipe, of either byte order; compressed ones are not looked into."""
+    """Return the records of a complete file or pipe of either byte order; compressed ones are not unpacked."""
     order = ">" if data[:8] == MAGIC[::-1] else "<"
     size = struct.unpack_from(f"{order}Q", data, 8)[0]
     start, length = (16, 0) if size == 16 else struct.unpack_from(f"{order}QQ", data, 40)
@@ -44,26 +44,26 @@ def _walked(data: bytes, order: str, at: int, end: int) -> Iterator[Span]:
 
 
 def sample(time: int, chain: Sequence[int], *, tid: int = 100, more: int = 0) -> bytes:
-    """A sample of a program; `more` is added to the number of frames that it announces."""
+    """Return a sample of a program; `more` is added to its number of frames."""
     return Writer().sample(EVENT, Taken(time, tuple(chain), pid=tid, tid=tid, period=1, more=more, misc=USER))
 
 
 def recording(records: bytes, event: Event = EVENT) -> bytes:
-    """A file with one event and these records, without features."""
+    """Return a file with one event and these records, without features."""
     return File(records, (event,)).written()
 
 
 def piped(records: bytes, event: Event = EVENT) -> bytes:
-    """The same as `perf record -o -` writes it."""
+    """Return the same recording as `perf record -o -` writes it."""
     return pipe(records, (event,))
 
 
 def with_word(data: bytes, at: int, value: int, width: int = 8) -> bytes:
-    """Another number in one place."""
+    """Return the bytes with another number in one place."""
     return data[:at] + value.to_bytes(width, "little") + data[at + width :]
 
 
 def with_bit(data: bytes, bit: int) -> bytes:
-    """One bit another."""
+    """Return the bytes with one bit flipped."""
     at = bit // 8 % len(data)
     return data[:at] + bytes([data[at] ^ 1 << bit % 8]) + data[at + 1 :]

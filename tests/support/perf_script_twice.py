@@ -1,4 +1,4 @@
-"""perf script read by its grammar alone, and in blocks that are remembered; in a form without an order of rows."""
+"""perf script read by its grammar alone, and by cached blocks; both in a form without row order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE = Source("script.txt")
 
 
 def by_lines(data: bytes, without: Iterable[tuple[int, str]] = ()) -> list[Record]:
-    """What the reader of lines makes of the text, but for some of its lines."""
+    """Return what the line reader makes of the text, without some of its lines."""
     raw = list(number_lines(b"", iter((data,)), MAX_LINE_BYTES, LineDamage()))
     left = Counter(without)
     kept = []
@@ -31,7 +31,7 @@ def by_lines(data: bytes, without: Iterable[tuple[int, str]] = ()) -> list[Recor
 
 
 def in_bulk(data: bytes, size: int) -> tuple[list[tuple[int, str]], list[Record]]:
-    """The lines set aside, and the records."""
+    """Return the lines set aside, and the records."""
     found = list(read_bytes(SOURCE, iter((data,)), size))
     return set_aside(found), [item for item in found if not isinstance(item, Foreign)]
 
@@ -41,13 +41,13 @@ def set_aside(found: Iterable[Record | Foreign]) -> list[tuple[int, str]]:
 
 
 def canonical(found: Iterable[Record | Foreign]) -> list[Any]:
-    """Everything that profiles, facts and problems of the reader say."""
+    """Return all content of profiles, facts and problems of the parser."""
     items = (_profile(item) if isinstance(item, Profile) else item for item in _own(found))
     return sorted(items, key=str)
 
 
 def _own(found: Iterable[Record | Foreign]) -> Iterator[Record]:
-    """Without what intake says of lines when they are read one by one."""
+    """Return records without the problems that intake adds when lines are read one by one."""
     for item in found:
         if not isinstance(item, Foreign) and not (isinstance(item, Problem) and not item.reader):
             yield item

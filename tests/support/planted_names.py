@@ -1,4 +1,4 @@
-"""A bundle of every kind of file with names of a customer planted wherever a customer's name can stand."""
+"""A bundle with every kind of file and private names in all places where a customer's names can be."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from command_line import ROOT
 
 CAPTURE = ROOT / "fixtures" / "captures" / "storm-always" / "bundle"
 TICKET = ROOT / "fixtures" / "stories" / "redis-shop-ubuntu" / "bundle"
-# None of these may be left anywhere, however it is capitalised or what it is part of
+# None of these may be left anywhere, in any capitalisation or as part of a word
 SECRETS = (
     "zeusprod", "acmecorp", "10.77.33.11", "10-77-33-11", "fd12:3456", "02:42:ac:99", "wmeyer", "walter", "payroll", "hunter2", "swordfish",
     "99887766", "acmedata", "acmebilling", "ledgerpost", "libledger", "zurichdc", "kundendaten", "müllerbank",
@@ -91,7 +91,7 @@ MiB Mem :  16000.0 total,    200.0 free,  15000.0 used,    800.0 buff/cache
 
 
 def bundle(folder: Path) -> Path:
-    """A folder as customers send it, named after the customer too."""
+    """Return a folder as customers send it, with a private name too."""
     root = folder / "Acmecorp-sosreport-zeusprod01-2026-11-20-abcdefg"
     shutil.copytree(CAPTURE, root)
     for file in [f for f in root.rglob("*") if f.is_file()]:

@@ -1,6 +1,6 @@
-"""A real PostgreSQL server for tests: its own folder, its own Unix socket, no port, an ordinary user, gone at the end.
+"""A real PostgreSQL server for tests: in its own folder, on a Unix socket, without a port, as an ordinary user.
 
-Texts of this server are ordered as in English, not by their bytes: what works here does so because thpdiag asks for it.
+Texts in this server are sorted as in English, not by bytes, which shows that thpdiag requests the order it needs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FAST = ("fsync=off", "full_page_writes=off", "synchronous_commit=off", *SMALL)
 
 
 def programs() -> Path | None:
-    """The folder of the newest installed server, of version 15 at least."""
+    """Return the folder of the newest installed server, at least version 15."""
     found = [p.parent for p in PROGRAMS.glob("*/bin/postgres") if p.parent.parent.name.isdigit()]
     newest = max(found, key=lambda folder: int(folder.parent.name), default=None)
     return newest if newest and int(newest.parent.name) >= 15 else None
@@ -35,7 +35,7 @@ def programs() -> Path | None:
 
 @dataclass
 class PostgresServer:
-    """Databases that nobody else uses, by their addresses. `command` starts the server on its folder."""
+    """Empty databases, by their addresses. `command` starts the server on its folder."""
 
     folder: Path
     user: str
@@ -48,7 +48,7 @@ class PostgresServer:
         return f"postgresql+psycopg://{self.user}@/postgres?host={self.folder}&{search}"
 
     def fresh(self) -> str:
-        """The address of an empty schema, which stands for a database: it is made ten times faster."""
+        """Return the address of an empty schema, used as a database: it is created ten times faster."""
         schema = f"s{uuid4().hex}"
         self.run(f"CREATE SCHEMA {schema}")
         return self.address(schema)
@@ -58,7 +58,7 @@ class PostgresServer:
             connection.execute(statement.encode())
 
     def start(self) -> None:
-        """Until it takes connections; as often as it takes until what a killed one left behind has ended."""
+        """Wait for connections; retry until processes of a killed server have ended."""
         said = ""
         for _ in range(200):
             self.process = subprocess.Popen(self.command, cwd="/", stderr=subprocess.PIPE, text=True)
@@ -67,7 +67,7 @@ class PostgresServer:
             for line in self.process.stderr:
                 said += line
                 if "ready to accept connections" in line:
-                    # A log that nobody reads fills its pipe, and then every connection waits for ever.
+                    # An unread log fills its pipe, and then every connection blocks.
                     self.log = Thread(target=deque, args=(self.process.stderr, 0), daemon=True)
                     self.log.start()
                     return
@@ -75,7 +75,7 @@ class PostgresServer:
         raise AssertionError(f"the server did not start: {said}")
 
     def end(self, signal: int) -> None:
-        """Send a signal and wait for its end."""
+        """Send a signal and wait for the end."""
         assert self.process
         assert self.process.stderr
         assert self.log
@@ -87,7 +87,7 @@ class PostgresServer:
 
 @contextmanager
 def running(home: Path, settings: Sequence[str] = FAST) -> Iterator[PostgresServer]:
-    """A server that runs; the programs refuse to be root's."""
+    """Run a server; its programs refuse to run as root."""
     user = _ordinary() if os.geteuid() == 0 else pwd.getpwuid(os.geteuid()).pw_name
     as_user = ["setpriv", f"--reuid={user}", f"--regid={pwd.getpwnam(user).pw_gid}", "--clear-groups"]
     started = as_user if os.geteuid() == 0 else ["setpriv"]
@@ -107,7 +107,7 @@ def running(home: Path, settings: Sequence[str] = FAST) -> Iterator[PostgresServ
         try:
             yield server
         finally:
-            server.end(SIGINT)  # fast: whoever is connected is thrown out
+            server.end(SIGINT)  # fast shutdown: open connections are closed
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

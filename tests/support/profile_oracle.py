@@ -1,7 +1,7 @@
-"""The answers of a profile check, worked out slowly: every chain is tried with everything that it may hide.
+"""The answers of a profile check by brute force: every chain is tried with everything that it may hide.
 
-A world is a choice of what hidden functions are. A chain surely fits if it does in all worlds, possibly if in one.
-Nothing here knows how `thpdiag.engine.compiled_profile` does it; only names are looked up in the same table.
+A world is a choice of what the hidden functions are. A chain fits for sure if it fits in all worlds, and possibly if it
+fits in one. This code is independent of `thpdiag.engine.compiled_profile`; only names are looked up in the same table.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ State = tuple[int, bool]  # how many of `under` were met (-1: the function itsel
 
 @dataclass(frozen=True)
 class Question:
-    """What a chain is asked for."""
+    """The conditions on a chain."""
 
     where: tuple[str, ...]
     leaf: bool
@@ -67,7 +67,7 @@ class Sample:
 
 @cache
 def may_be(frame: Frame, asked: frozenset[str]) -> Options:
-    """What a frame may be, of the families asked for."""
+    """Return what a frame may be, of the requested families."""
     if not is_unresolved(frame.name):
         return frozenset({function_families(frame.name) & asked})
     possible = [name for name in asked if _fits(frame, name)]
@@ -84,7 +84,7 @@ def _all_subsets(names: Sequence[str]) -> Options:
 
 
 def step(state: State, frame: frozenset[str], question: Question, *, leaf: bool) -> State:
-    """One frame further out."""
+    """Advance by one frame to the caller."""
     met, barred = state
     if met < 0:
         return (0, False) if frame & set(question.where) and (leaf or not question.leaf) else state
@@ -95,7 +95,7 @@ def step(state: State, frame: frozenset[str], question: Question, *, leaf: bool)
 
 
 def answer(chain: Sequence[Frame], question: Question, *, open_end: bool) -> Answer:
-    """All that a chain may turn out to be."""
+    """Return all outcomes of a chain."""
     states: set[State] = {(-1, False)}
     for number, frame in enumerate(chain):
         options = may_be(frame, question.asked)
@@ -110,7 +110,7 @@ def answer(chain: Sequence[Frame], question: Question, *, open_end: bool) -> Ans
 
 
 def samples(profile: Profile) -> list[Sample]:
-    """The rows that are not idle."""
+    """Return the rows that are not idle."""
     columns = (profile.rows.chain, profile.rows.task, profile.rows.cpu, profile.rows.weight, profile.rows.samples)
     rows = zip(*(column.tolist() for column in columns), strict=True)
     chains = list(profile.chains)
@@ -122,7 +122,7 @@ def samples(profile: Profile) -> list[Sample]:
 
 
 def _open(profile: Profile, chain: int, frames: Sequence[Frame]) -> bool:
-    """Whether callers of the last frame may be missing that run in the kernel."""
+    """Return whether kernel callers of the last frame may be missing."""
     if profile.stacks is Stacks.NONE:
         return True
     if profile.stacks is Stacks.PARTIAL and len(frames) <= 1:
@@ -133,14 +133,14 @@ def _open(profile: Profile, chain: int, frames: Sequence[Frame]) -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """Between which values the true share lies."""
+    """The lowest and highest possible share."""
 
     low: float
     high: float
 
 
 def bounds(profile: Profile, question: Question, of: str, only: Callable[[str], bool]) -> list[Bounds]:
-    """Of `all` and `symbol` one, else one for each group that is large enough; none if that cannot be told."""
+    """Return one for `all` and `symbol`, else one for each group that is large enough; none if undecidable."""
     every = samples(profile)
     whole = sum(s.weight for s in every) + profile.ledger.unlisted
     lost = (profile.ledger.lost or 0) / max(1, profile.ledger.read)
@@ -180,9 +180,9 @@ def _bounds(own: Iterable[tuple[Sample, Answer]], total: float, rest: float, los
 
 
 def _purity(own: Sequence[tuple[Sample, Answer]], lost: float, unlisted: float) -> Bounds:
-    """Of the weight that holds the function, the part that fits: every combination of worlds.
+    """Return which part of the weight with the function fits, in every combination of worlds.
 
-    Where nothing holds it, nothing fits, unless what was lost held it, or what the source does not list.
+    Without weight nothing fits, unless the lost or unlisted samples contained the function.
     """
     if unlisted > 0 and not any(there for _, told in own for there, _ in told.outcomes):
         return Bounds(0.0, 1.0)

@@ -1,4 +1,4 @@
-"""The stacks of a profile by name, and the texts of one recording in all its renderings."""
+"""The stacks of a profile by name, and one recording as text in all formats."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ def text(name: str) -> str:
 
 
 def read(content: str) -> tuple[list[Profile], list[Problem]]:
-    """What a text is recognised as."""
+    """Return what a text is detected as."""
     found = [r.record for r in RECOGNISER.read("perf.txt", enumerate(content.split("\n"), 1), content[:65536])]
     return [r for r in found if isinstance(r, Profile)], [r for r in found if isinstance(r, Problem)]
 
 
 def profile(content: str) -> Profile:
-    """The only profile of a text in which nothing is odd."""
+    """Return the only profile of a text without problems."""
     (found,), problems = read(content)
     assert problems == []
     return found
 
 
 def weights(found: Profile) -> dict[Stack, float]:
-    """Weight of each stack, as printed."""
+    """Return the weight of each stack, as printed."""
     summed: dict[Stack, float] = defaultdict(float)
     rows = found.rows
     for chain, task, weight in zip(rows.chain.tolist(), rows.task.tolist(), rows.weight.tolist(), strict=True):
@@ -43,13 +43,13 @@ def weights(found: Profile) -> dict[Stack, float]:
 
 
 def shares(found: Profile) -> dict[Stack, float]:
-    """Percent of the recording of each stack."""
+    """Return the percentage of each stack."""
     whole = 100 / float(found.rows.weight.sum()) if not found.percent_only else 1
     return {stack: weight * whole for stack, weight in weights(found).items()}
 
 
 def recorded() -> dict[Stack, float]:
-    """Percent of each stack, read from the collapsed file in the plainest way."""
+    """Return the percentage of each stack, read from the collapsed file by simple code."""
     counts: dict[Stack, int] = defaultdict(int)
     for line in text("folded").splitlines():
         stack, count = line.rsplit(" ", 1)
@@ -66,12 +66,12 @@ def without_comm(stacks: dict[Stack, float]) -> dict[Stack, float]:
 
 
 def apart(one: dict[Stack, float], other: dict[Stack, float]) -> float:
-    """The largest difference of any stack, in percent."""
+    """Return the largest difference of any stack, in percent."""
     return max(abs(one.get(stack, 0.0) - other.get(stack, 0.0)) for stack in {*one, *other})
 
 
 def by_leaf(stacks: dict[Stack, float]) -> dict[Stack, float]:
-    """Percent of each running function."""
+    """Return the percentage of each running function."""
     summed: dict[Stack, float] = defaultdict(float)
     for (_, names), weight in stacks.items():
         summed["", names[:1]] += weight

@@ -1,4 +1,4 @@
-"""Inputs of which several things at once are gone, chosen by a seed."""
+"""Inputs without several parts, chosen by a seed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import random
 from reduced_inputs import Readings, cuts
 from thpdiag.host.reading import ParsedInput
 
-MOST = 4  # things taken away at once; more leave nothing of most bundles
+MOST = 4  # cuts at once; more leave nothing of most bundles
 
 
 def less_at_random(given: ParsedInput, chance: random.Random) -> tuple[str, ParsedInput]:
-    """What is left after one to four cuts, with words for what was taken."""
+    """Return the rest after one to four cuts, with a description of the cuts."""
     readings: Readings = given.readings
     gone: list[str] = []
     for _ in range(chance.randint(1, MOST)):

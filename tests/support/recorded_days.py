@@ -1,4 +1,4 @@
-"""A host that was recorded for a day, calm but for the stretches that a test names."""
+"""A host recorded for a day, calm except in the stretches that a test names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OLD = (("kernel.release", "2.6.32-220.el6.x86_64"), ("thp.enabled", "always"), (
 
 
 def level(calm: float, storms: Minutes, minutes: int = DAY) -> np.ndarray:
-    """A value a minute."""
+    """Return one value per minute."""
     found = np.full(minutes, float(calm))
     for (first, last), value in storms.items():
         found[first:last] = value
@@ -33,7 +33,7 @@ def level(calm: float, storms: Minutes, minutes: int = DAY) -> np.ndarray:
 
 
 def counter(calm: float, storms: Minutes, minutes: int = DAY, before: float = 1e6) -> np.ndarray:
-    """A counter that is read once a minute and grows by so much per second."""
+    """Return a counter that is read once a minute and grows by this much per second."""
     return before + np.cumsum(60 * level(calm, storms, minutes))
 
 
@@ -47,7 +47,7 @@ def recording(
 
 
 def stormy(stalls: Minutes, sys: Minutes, disks: tuple[float, Minutes] = (0.0, {})) -> list[Series]:
-    """Compaction stalls (with huge page faults) and kernel time, in two files; `disks` is the time waiting for them."""
+    """Return compaction stalls (with huge page faults) and kernel time, in two files; `disks` is the I/O wait time."""
     counters = {
         STALLS: counter(0, stalls),
         FAULTS: counter(20, dict.fromkeys(stalls, 900.0)),

@@ -1,4 +1,4 @@
-"""Inputs with something taken away: by member, by reader, by block, by third of the samples, by name."""
+"""Inputs with parts removed: by member, parser, block, third of the samples, or name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Readings = Mapping[str, Sequence[TaggedRecord]]
 
 
 def variants(given: ParsedInput) -> Iterator[tuple[str, ParsedInput]]:
-    """What is left, with words for what was taken; every variant lacks at least one record."""
+    """Yield reduced inputs with descriptions; every variant lacks at least one record."""
     for words, keep in cuts(given.readings):
         left = {m: [r for n, r in enumerate(rows) if keep(m, n, r)] for m, rows in given.readings.items()}
         if left != given.readings:
@@ -23,7 +23,7 @@ def variants(given: ParsedInput) -> Iterator[tuple[str, ParsedInput]]:
 
 
 def surer_findings(full: dict[str, str], rest: dict[str, str]) -> list[str]:
-    """Findings that the rest of an input has surer than the whole."""
+    """Return findings with a higher confidence in the reduced input than in the full one."""
     before = sure(full)
     return [f"{rule} {rest[rule]}" for rule, level in sure(rest).items() if level > before.get(rule, 0)]
 
@@ -32,7 +32,7 @@ Keep = Callable[[str, int, TaggedRecord], bool]
 
 
 def cuts(readings: Readings) -> Iterator[tuple[str, Keep]]:
-    """Everything that can be taken away, in words and as what is kept."""
+    """Return all possible cuts with descriptions and what they keep."""
     yield from _whole(readings)
     for member, rows in readings.items():
         yield from _blocks(member, rows)
@@ -40,7 +40,7 @@ def cuts(readings: Readings) -> Iterator[tuple[str, Keep]]:
 
 
 def _whole(readings: Readings) -> Iterator[tuple[str, Keep]]:
-    """Members, and names over all members."""
+    """Yield members, and names in all members."""
     for member in readings:
         yield f"member {member}", partial(_elsewhere, member)
     for name in sorted({_name(r.record) for rows in readings.values() for r in rows}):
@@ -77,7 +77,7 @@ def _name(record: Record) -> str:
 
 
 def _blocks(member: str, rows: Sequence[TaggedRecord]) -> Iterator[tuple[str, Keep]]:
-    """Each run of records of one reader, and everything before and after it."""
+    """Yield each run of records of one parser, and everything before and after it."""
     at = 0
     for reader, group in groupby(rows, key=lambda r: r.reader):
         start, at = at, at + len(list(group))
@@ -88,7 +88,7 @@ def _blocks(member: str, rows: Sequence[TaggedRecord]) -> Iterator[tuple[str, Ke
 
 
 def _parts(member: str, rows: Sequence[TaggedRecord]) -> Iterator[tuple[str, Keep]]:
-    """Each third of the samples of a reader, and every second one."""
+    """Yield each third of the samples of a parser, and every second sample."""
     for reader in sorted({r.reader for r in rows if isinstance(r.record, Sample)}):
         places = [n for n, r in enumerate(rows) if r.reader == reader and isinstance(r.record, Sample)]
         for third in range(3):

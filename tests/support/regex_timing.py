@@ -1,11 +1,11 @@
-"""Runs every regular expression of thpdiag on text that is made to lead it astray.
+"""Runs every regular expression of thpdiag on text made to slow it down.
 
     python tests/support/regex_timing.py 60000 --seconds 2
 
-For each repeat in a pattern: what must stand before it, its own text repeated to the given length, and an end that fits
-nowhere; then words grown from the whole pattern, and plain ones. Patterns that look at more than a line get each of
-these on lines of their own too. Each pattern is used as the code uses it (`match`, `search`, ...), as far as that
-stands in the source. Prints the slowest, and exits with 1 if one took longer.
+For each repeat in a pattern the text has what must precede it, the repeated text up to the given length, and an end
+that never matches; then words generated from the complete pattern, and plain ones. Patterns that span lines also get
+each of these on separate lines. Each pattern is used as in the code (`match`, `search`, ...), as far as the source
+shows it. Prints the slowest, and exits with 1 if one took longer.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Slow(NamedTuple):
 
 
 def patterns() -> Mapping[AnyPattern, Place]:
-    """All patterns that are compiled when the modules are imported and all formats loaded, each where it is first."""
+    """Return all patterns compiled on import of the modules and formats, each at its first place."""
     found: dict[AnyPattern, Place] = {}
     compile_pattern = re.compile
 
@@ -104,7 +104,7 @@ def patterns() -> Mapping[AnyPattern, Place]:
 
 
 def _uses(source: str) -> Mapping[str, set[str]]:
-    """The methods of patterns by the name of the constant."""
+    """Return the methods called on patterns by the name of the constant."""
     found: dict[str, set[str]] = defaultdict(set)
     for use in re.finditer(rf"\b(\w+)\.({'|'.join(METHODS)})\b", source):
         found[use[1]].add(use[2])
@@ -112,7 +112,7 @@ def _uses(source: str) -> Mapping[str, set[str]]:
 
 
 def grown(tree: Any, choice: random.Random) -> str:
-    """A text that the pattern may begin to match."""
+    """Return a text that the pattern may begin to match."""
     return "".join(_part(str(op), argument, choice) for op, argument in tree)
 
 
@@ -153,7 +153,7 @@ def _one_of(items: Any, choice: random.Random) -> str:
 
 
 def repeats(tree: Any, before: str, choice: random.Random) -> Iterator[tuple[str, str]]:
-    """What stands before each repeat that can be grown, and what it repeats."""
+    """Yield what precedes each repeat that can grow, and what it repeats."""
     for op, argument in tree:
         match str(op):
             case "MAX_REPEAT" | "MIN_REPEAT" | "POSSESSIVE_REPEAT":
@@ -173,7 +173,7 @@ def repeats(tree: Any, before: str, choice: random.Random) -> Iterator[tuple[str
 
 
 def astray(pattern: AnyPattern, length: int, *, plain: bool = True) -> list[str]:
-    """Texts of that length for a pattern: of its repeats, of words grown from it, and plain ones."""
+    """Yield texts of that length for a pattern: of its repeats, of words generated from it, and plain ones."""
     source = pattern.pattern if isinstance(pattern.pattern, str) else pattern.pattern.decode("latin-1")
     flags = pattern.flags & ~re.UNICODE if isinstance(pattern.pattern, bytes) else pattern.flags
     choice, tree = random.Random(len(source)), _parser.parse(source, flags)
@@ -195,7 +195,7 @@ def astray(pattern: AnyPattern, length: int, *, plain: bool = True) -> list[str]
 
 
 def seconds(pattern: AnyPattern, method: str, text: str, limit: float) -> float:
-    """CPU time of one use, cut at the limit."""
+    """Return the CPU time of one use, cut at the limit."""
     subject: Any = text if isinstance(pattern.pattern, str) else text.encode("latin-1", "replace")
     call: Callable[..., Any] = getattr(pattern, method)
     signal.setitimer(signal.ITIMER_VIRTUAL, limit)
@@ -216,7 +216,7 @@ def seconds(pattern: AnyPattern, method: str, text: str, limit: float) -> float:
 
 
 def slowest_use(pattern: AnyPattern, place: Place, length: int, limit: float) -> Slow:
-    """The slowest of all uses, or the first that passes the limit."""
+    """Return the slowest of all uses, or the first above the limit."""
     worst = Slow(0.0, place, pattern, "", "")
     rooms = (most for room, most in LENGTHS.items() if f"{place.module}.".startswith(f"thpdiag.{room}."))
     for text in astray(pattern, min(length, *rooms, length)):

@@ -1,4 +1,4 @@
-"""Servers of this machine for tests of addresses: one of the web that misbehaves as asked, and one that speaks S3."""
+"""Servers of this machine for tests of addresses: a web server that misbehaves on request, and one for S3."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEY = "SECRETKEYOFTHEUSER"
 
 
 class _Web(BaseHTTPRequestHandler):
-    """What its server has under a path; some paths end badly."""
+    """The handler of the content under a path; some paths fail."""
 
     server: Web
 
@@ -65,14 +65,14 @@ class _Web(BaseHTTPRequestHandler):
             self.server.given_up.set()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Nothing on stderr."""
+        """Print nothing on stderr."""
 
 
 class Web(ThreadingHTTPServer):
-    """`files` by path, with `types` of some; `asked` are the paths that were asked for.
+    """`files` by path, with `types` of some; `asked` are the requested paths.
 
     Other paths answer with one of `statuses`, are `moved` elsewhere, `cut` short or `silent`. With `packs` lists are
-    sent by gzip to whoever takes that, as many servers do.
+    sent with gzip to clients that accept it, as many servers do.
     """
 
     daemon_threads = True
@@ -96,7 +96,7 @@ class Web(ThreadingHTTPServer):
 
 @contextmanager
 def run_server(server: BaseServer) -> Iterator[None]:
-    """It answers in a thread, and ends with the context."""
+    """Run a server in a thread until the end of the context."""
     with server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -109,14 +109,14 @@ def run_server(server: BaseServer) -> Iterator[None]:
 
 @contextmanager
 def web() -> Iterator[Web]:
-    """A server that ends with the context."""
+    """Run a server until the end of the context."""
     server = Web()
     with run_server(server):
         yield server
 
 
 class Bucket:
-    """The bucket `bucket` of a server that speaks S3, filled from within this process."""
+    """The bucket `bucket` of an S3 server, filled from this process."""
 
     def __init__(self, address: str) -> None:
         from moto.core import DEFAULT_ACCOUNT_ID
@@ -132,14 +132,14 @@ class Bucket:
             self._store.put_object("bucket", key, content)
 
     def versions(self, key: str, *contents: bytes) -> list[str]:
-        """An object whose earlier contents are kept; what each is called."""
+        """Store several versions of an object; return their ids."""
         self._store.put_bucket_versioning("bucket", "Enabled")
         return [self._store.put_object("bucket", key, content).version_id for content in contents]
 
 
 @contextmanager
 def s3() -> Iterator[str]:
-    """Moto's server; its address."""
+    """Run Moto's server; its address."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
@@ -159,14 +159,14 @@ def moto() -> Iterator[str]:
 
 @pytest.fixture
 def asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers of this machine, whatever proxy the environment has for others."""
+    """Bypass any proxy of the environment for servers of this machine."""
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.setenv(name, "127.0.0.1,localhost")
 
 
 @pytest.fixture
 def bucket(moto: str, asked_directly: None, monkeypatch: pytest.MonkeyPatch) -> Bucket:
-    """The empty bucket of a server; the environment is that of its user."""
+    """Return the empty bucket of a server; the environment has the credentials of its user."""
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     for name, value in {

@@ -1,4 +1,4 @@
-"""The whole server of the upload page for tests: all its rooms on a folder of the test, asked in memory.
+"""The complete server of the upload page for tests: on a folder of the test, with in-memory requests.
 
     with served(tmp_path) as whole:                           # no login, loopback
         key = whole.completed(STORM)                           # a bundle that was uploaded and analysed
@@ -9,7 +9,7 @@
         cookie, csrf = whole.signed_in("admin")
         whole.ask("POST", f"/cases/{key}/delete", cookie, csrf)
 
-No workers run: what waits is analysed here by `work`, or is given a document that is there. For a browser there is
+No workers run: waiting jobs are analyzed here by `work`, or ended with an existing document. For a browser there is
 `with whole.listening() as url`.
 """
 
@@ -63,7 +63,7 @@ Header = tuple[str, str]
 
 @dataclass
 class Whole:
-    """A server, its application, its time, and how often its workers were woken."""
+    """A server, its application, its clock, and the number of wake-ups of its workers."""
 
     server: Server
     app: ASGIApp
@@ -75,11 +75,11 @@ class Whole:
         return self.server.storage
 
     def ask(self, method: str, target: str, *headers: Header, body: bytes = b"", peer: str = "127.0.0.1") -> Answer:
-        """One request by its name for browsers, from this machine unless another is named."""
+        """Send a request with its browser name, from this machine unless another is named."""
         return ask(self.app, method, target, [*self._host(headers), *headers], peer, (body,))
 
     def token(self, *names: str, label: str = "ci", expires: float | None = None) -> Header:
-        """The header of a new token with these scopes."""
+        """Return the header of a new token with these scopes."""
         return bearer(self.secret(*names, label=label, expires=expires))
 
     def secret(self, *names: str, label: str = "ci", expires: float | None = None) -> str:
@@ -88,7 +88,7 @@ class Whole:
         return secret
 
     def signed_in(self, *names: str) -> tuple[Header, Header]:
-        """Headers of a browser that signed in with a new token: its cookie, and what its page has against CSRF."""
+        """Return headers of a browser that signed in with a new token: its cookie, and the CSRF token of its page."""
         known = prefix(self.secret(*names))
         value = credentials.begin_session(KEY, known, self.hands.now)
         session = credentials.read_session(KEY, value, self.hands.now)
@@ -98,15 +98,15 @@ class Whole:
         return ("cookie", f"{name}={value}"), ("x-csrf-token", credentials.issue_csrf_token(KEY, who, self.hands.now))
 
     def proxied(self, user: str) -> Header:
-        """The header of a proxy; the request has to come from PROXY: `peer=PROXY`."""
+        """Return the header of a proxy; the request must come from PROXY: `peer=PROXY`."""
         return USER_HEADER, user
 
     def audited(self) -> list[tuple[str, str, str]]:
-        """Action, outcome and subject of what was written down, latest first."""
+        """Return action, outcome and subject of the audit log, latest first."""
         return [(e.action, e.outcome, e.subject) for _, e in self.storage.audit.page()]
 
     def uploaded(self, content: bytes, name: str, owner: str = LOCAL.owner) -> Accepted:
-        """A bundle that has come whole, and waits to be analysed unless it was before."""
+        """Return a complete upload, which waits for its analysis unless it was analyzed before."""
         key = self.storage.uploads.begin(name, len(content), owner)
         self.storage.uploads.append(key, 0, content)
         return self.storage.accept(key, self.server.analysis)
@@ -114,10 +114,10 @@ class Whole:
     def completed(
         self, bundle: Path, *, name: str = "", owner: str = LOCAL.owner, document: Mapping[str, Any] | None = None
     ) -> str:
-        """The id of the case of a bundle that was uploaded and analysed.
+        """Upload and analyze a bundle; return the id of its case.
 
-        A folder is packed. A saved result (`BEFORE`) is its own bundle, whose document is there and whose lines are
-        not. With a `document` nothing is analysed.
+        A folder is packed. A saved result (`BEFORE`) is its own bundle, with the document but without its lines. With a
+        `document` nothing is analyzed.
         """
         content = archive(bundle) if bundle.is_dir() else bundle.read_bytes()
         name = name or (f"{bundle.parent.name}.tar" if bundle.is_dir() else bundle.name)
@@ -130,13 +130,13 @@ class Whole:
         return self.done(claim, document)
 
     def claimed(self) -> Claim:
-        """The next job, which is the test's to do now."""
+        """Return the next job, for the test to finish."""
         claim = self.storage.jobs.claim()
         assert claim is not None
         return claim
 
     def done(self, claim: Claim, document: Mapping[str, Any], status: str = "ok") -> str:
-        """The id of the case that a job is ended with."""
+        """End a job; return the id of its case."""
         result = pack_result(BundleResult(claim.job.sha256, claim.job.name, 1, status, document=document))
         key = self.storage.cases.complete(claim, result, self.server.analysis)
         assert key is not None
@@ -144,7 +144,7 @@ class Whole:
 
     @contextmanager
     def listening(self, at: socket.socket | None = None) -> Iterator[str]:
-        """The real server in a thread, for browsers; its address. In mode tokens a session needs `origin=` of it."""
+        """Run the real server in a thread, for browsers; its address. A session in mode tokens needs `origin=` of it."""
         with at or socket.create_server(("127.0.0.1", 0)) as listens, serving(self.app, listens):
             yield f"http://127.0.0.1:{listens.getsockname()[1]}"
 
@@ -161,7 +161,7 @@ def served(
     quota: int | None = None, admins: Sequence[str] = ("root",), terms: Terms = TERMS,
     hands: Hands | None = None, pace: SendLimits | None = None,
 ) -> Iterator[Whole]:  # fmt: skip
-    """The server of a new folder below this one; every table is empty. Its clock stands still until it is set."""
+    """Return the server of a new folder below this one, with empty tables and a clock that stands still."""
     hands = hands or Hands()
     bounds = StorageLimits(quota, 0)
     storage = Storage.open(folder / "data", database, bounds, hands, free=lambda _: PLENTY)
@@ -172,7 +172,7 @@ def served(
 
 
 def made(storage: Storage, allowed: Access, hands: Hands, intake: Intake, terms: Terms) -> Whole:
-    """The parts of a server, put together as the real one does it."""
+    """Assemble the parts of a server as the real one does."""
     woken: list[float] = []
     door = Bearer(storage.tokens, Attempts(hands), storage.audit.add, hands)
     server = Server(
@@ -183,7 +183,7 @@ def made(storage: Storage, allowed: Access, hands: Hands, intake: Intake, terms:
 
 
 def access(mode: Mode, origin: str = ORIGIN, admins: Sequence[str] = ()) -> Access:
-    """Loopback in mode none; otherwise the name of a public server."""
+    """Return loopback in mode none; otherwise the name of a public server."""
     if mode is Mode.NONE:
         return Access(sign_in="/sign-in")
     proxies = parse_networks([PROXY]) if mode is Mode.PROXY else ()
@@ -194,7 +194,7 @@ def access(mode: Mode, origin: str = ORIGIN, admins: Sequence[str] = ()) -> Acce
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Those that come with thpdiag."""
+    """Return the shipped rules."""
     return rule_set()
 
 
@@ -204,7 +204,7 @@ def analysis() -> Analysis:
 
 
 def archive(folder: Path) -> bytes:
-    """A folder as a tar archive, the same bytes each time."""
+    """Return a folder as a tar archive, the same bytes each time."""
     whole = io.BytesIO()
     with tarfile.open(fileobj=whole, mode="w") as tar:
         for file in sorted(folder.rglob("*")):
@@ -219,13 +219,13 @@ def _settled(entry: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def analysed(content: bytes, name: str) -> dict[str, Any]:
-    """The document of a bundle under a name; made once in a run of tests."""
+    """Return the document of a bundle under a name; made once per run of tests."""
     return json.loads(_analysed(sha256(content).hexdigest(), _Content(content), name))
 
 
 @dataclass(frozen=True)
 class _Content:
-    """Bytes that are the same to a cache as any others: their digest is looked at."""
+    """Bytes that a cache identifies by their digest only."""
 
     whole: bytes = field(compare=False, repr=False)
 
@@ -239,11 +239,11 @@ def _analysed(_digest: str, content: _Content, name: str) -> str:
 
 
 def in_other_words(document: Mapping[str, Any], **host: Any) -> dict[str, Any]:
-    """The document with other facts of its host: `name`, `kernel`, `os`."""
+    """Return the document with other facts of its host: `name`, `kernel`, `os`."""
     return {**document, "host": {**document["host"], **host}}
 
 
 def with_rules(whole: Whole, chosen: tuple[Rule, ...]) -> Whole:
-    """The same server with other rules, for pages that list them."""
+    """Return the same server with other rules, for pages that list them."""
     server = replace(whole.server, rules=chosen)
     return Whole(server, application(server), whole.hands, whole.woken)

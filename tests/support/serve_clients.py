@@ -1,4 +1,4 @@
-"""Clients of a real server: those that go on with what failed, those that stop half-way, and what they were told."""
+"""Clients of a real server: clients that resume failed uploads, clients that stop half-way, and their answers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Bundle:
-    """A story of a host of its own; behind the end of the archive bytes that make it as long as wanted."""
+    """A story of a unique host, with bytes after the end of the archive up to the wanted size."""
 
     number: int
     padding: int = 0
@@ -78,13 +78,13 @@ def ask(port: int, method: str, path: str, body: bytes = b"", headers: Mapping[s
 
 
 def creation(bundle: Bundle) -> dict[str, str]:
-    """The headers that begin a resumable upload."""
+    """Return the headers that begin a resumable upload."""
     name = b64encode(bundle.name.encode()).decode()
     return {**TUS, "Upload-Length": str(len(bundle.content)), "Upload-Metadata": f"filename {name}"}
 
 
 def begun(port: int, bundle: Bundle) -> str:
-    """The address of a resumable upload that was begun."""
+    """Return the address of a new resumable upload."""
     answer = ask(port, "POST", "/files", headers=creation(bundle))
     assert answer.status == 201, answer
     return answer.headers["location"]
@@ -93,7 +93,7 @@ def begun(port: int, bundle: Bundle) -> str:
 def part_sent(
     port: int, method: str, path: str, size: int, part: bytes, headers: Mapping[str, str] | None = None
 ) -> socket.socket:
-    """A connection on which so many bytes were announced, and some of them sent."""
+    """Open a connection that announces this many bytes and sends some of them."""
     told = {"Host": f"127.0.0.1:{port}", "Content-Length": str(size), **(headers or {})}
     head = "".join(f"{name}: {value}\r\n" for name, value in told.items())
     sender = socket.create_connection(("127.0.0.1", port), timeout=LONG)
@@ -102,7 +102,7 @@ def part_sent(
 
 
 def dripped(senders: Sequence[socket.socket], seconds: float = 0.1) -> list[bytes]:
-    """Send a byte on each now and then until all were ended by the server; what each was told."""
+    """Send one byte on each from time to time until the server has closed all; return their answers."""
     told = dict.fromkeys(senders, b"")
     alive = set(senders)
     for _ in range(int(LONG / seconds)):
@@ -128,8 +128,10 @@ def _received(sender: socket.socket) -> bytes:
 
 @dataclass
 class Load:
-    """Clients of a server that is killed now and then. Who was told nothing asks again once it is back, and so does
-    who got one of the statuses `unready`."""
+    """Clients of a server that is killed from time to time.
+
+    A client without an answer, or with one of the statuses `unready`, retries once the server is back.
+    """
 
     server: Running
     unready: Collection[int] = ()
@@ -143,7 +145,7 @@ class Load:
 
     @contextmanager
     def running(self, senders: int, readers: int) -> Iterator[None]:
-        """Half of the senders use PUT and half tus. At the end everything that was begun is answered."""
+        """Half of the senders use PUT and half tus. At the end all started requests are answered."""
         self._up.set()
         with ThreadPoolExecutor(senders + readers) as pool:
             sending = [pool.submit(self._send, self.put if n % 2 else self.tus) for n in range(senders)]
@@ -161,12 +163,12 @@ class Load:
             _raised(reading)
 
     def add(self, *bundles: Bundle) -> None:
-        """Have them sent."""
+        """Queue bundles for sending."""
         for bundle in bundles:
             self._work.put(bundle)
 
     def after(self, answers: int) -> None:
-        """Wait until so many more requests were answered."""
+        """Wait for this many more answers."""
         with self._news:
             wanted = self._answers + answers
             assert self._news.wait_for(lambda: self._answers >= wanted, LONG), "no answers come any more"
@@ -192,13 +194,13 @@ class Load:
             self.resume(where, bundle)
 
     def leave(self, bundle: Bundle) -> None:
-        """Send half of it, and no more."""
+        """Send half of it and stop."""
         if (where := self._begun(bundle)) is not None:
             self.left.append((where, bundle))
             self._ask("PATCH", where, bundle.content[: len(bundle.content) // 2], {**BYTES, "Upload-Offset": "0"})
 
     def resume(self, where: str, bundle: Bundle) -> None:
-        """Ask where it is and go on from there, as often as it takes."""
+        """Ask for the offset and resume, as often as necessary."""
         while not self._over.is_set():
             told = self._ask("HEAD", where, headers=TUS)
             if told is None:
@@ -240,7 +242,7 @@ class Load:
     def _ask(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> Answer | None:
-        """None if the connection broke."""
+        """Return the answer, None if the connection broke."""
         self._up.wait(LONG)
         answer = None
         with suppress(OSError, HTTPException):
@@ -258,6 +260,6 @@ def _raised(futures: list[Future[None]]) -> None:
 
 
 def stored(folder: Path) -> dict[str, str]:
-    """The digest of each file of a data folder's bundles, by its name."""
+    """Return the digest of each bundle file of a data folder by name."""
     found = sorted(file for file in (folder / "bundles").glob("??/*"))
     return {file.parent.name + file.name: sha256(file.read_bytes()).hexdigest() for file in found}

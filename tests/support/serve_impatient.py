@@ -1,4 +1,4 @@
-"""`thpdiag serve` that has little patience with slow clients: `python serve_impatient.py serve --data ...`."""
+"""`thpdiag serve` with short timeouts for slow clients: `python serve_impatient.py serve --data ...`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from thpdiag.cli import main
 
 
 class Hasty(Running):
-    """A server that waits for a second where others wait for ten."""
+    """A server that waits one second instead of ten."""
 
     def command(self) -> list[str]:
         _, _, _, *rest = super().command()

@@ -1,8 +1,7 @@
-"""The whole life of a bundle, and of a case of several files, ended by kill -9 at one line after the other of what
-stores them; looked at after each.
+"""The life of a bundle, and of a case of several files, ended by kill -9 at each line of the storage code, with checks.
 
 `python serve_kill_points.py FOLDER DATABASE FIRST STRIDE` forks a child for every STRIDE-th line from FIRST on until
-one comes to its end, and says how many were killed. `-` is the database in the folder.
+one finishes, and prints how many were killed. `-` is the database in the folder.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ ROOM = str(Path(thpdiag.serve.storage.storage.__file__).parent)
 
 
 class Killer:
-    """Ends this process at a line of the room."""
+    """Ends this process at a line of the storage code."""
 
     def __init__(self, line: int) -> None:
         self._left = line
@@ -50,7 +49,7 @@ class Killer:
 
 
 def live(storage: Storage, number: int, told: int) -> None:
-    """Send, analyse, delete; after each step say that it is done."""
+    """Send, analyze, delete; print each finished step."""
 
     def say(word: str) -> None:
         os.write(told, json.dumps([word, number]).encode() + b"\n")
@@ -78,14 +77,14 @@ def live(storage: Storage, number: int, told: int) -> None:
 
 
 def judge(storage: Storage, number: int) -> str:
-    """End the job that waits with a document; the key of its case."""
+    """End the waiting job with a document; return the key of its case."""
     claim = storage.jobs.claim()
     assert claim is not None
     return done(storage, claim, document(number))
 
 
 def pieces(number: int) -> tuple[int, int, int]:
-    """The contents of the files of a case: two that are sent together, and one that is added."""
+    """Return the contents of the files of a case: two sent together, and one added later."""
     return 100_000 + 3 * number, 100_001 + 3 * number, 100_002 + 3 * number
 
 
@@ -95,7 +94,7 @@ def set_of(*numbers: int) -> tuple[Part, ...]:
 
 def child(folder: Path, database: str | None, number: int, told: int) -> None:
     storage = Storage.open(folder, database)
-    while claim := storage.jobs.claim():  # what the one before has left
+    while claim := storage.jobs.claim():  # left by the previous child
         storage.jobs.fail(claim, "left")
     sys.settrace(Killer(number))
     live(storage, number, told)
@@ -104,7 +103,7 @@ def child(folder: Path, database: str | None, number: int, told: int) -> None:
 
 
 def lived(folder: Path, database: str | None, number: int) -> tuple[bool, list[str]]:
-    """Whether the child came to its end, and what it said."""
+    """Return whether the child finished, and what it printed."""
     reads, writes = os.pipe()
     if not (pid := os.fork()):
         with suppress(SystemExit):
@@ -119,7 +118,7 @@ def lived(folder: Path, database: str | None, number: int) -> tuple[bool, list[s
 
 
 def check(storage: Storage, number: int, words: list[str]) -> None:
-    """What has to hold after a restart."""
+    """Assert what must hold after a restart."""
     own = digest(number)
     known, has = storage.bundles.find(own), storage.content.has(own)
     assert (known is not None and known.removed is None) == has, f"row {known}, file {has}"
@@ -142,7 +141,7 @@ def check(storage: Storage, number: int, words: list[str]) -> None:
 
 
 def check_set(storage: Storage, number: int, words: list[str]) -> None:
-    """The same of the case of several files: a set is there with its list and every file of it, or not at all."""
+    """Assert the same of the case of several files: a set exists with its list and all files, or not at all."""
     all_of_them = pieces(number)
     for numbers, since in ((all_of_them[:2], "together"), (all_of_them, "added")):
         parts = set_of(*numbers)
@@ -154,7 +153,7 @@ def check_set(storage: Storage, number: int, words: list[str]) -> None:
             assert known is None, "a set is there whose case was deleted"
         if known is None:
             continue
-        if "clearing" in words:  # a file that went before its row is marked as gone
+        if "clearing" in words:  # the file was removed before its row was marked as gone
             for one, row in storage.bundles.files(whole):
                 assert (row.removed is None) == storage.content.has(one.sha256)
             continue
@@ -176,7 +175,7 @@ def check_set(storage: Storage, number: int, words: list[str]) -> None:
 
 
 def _cases_of(storage: Storage, last: int, numbers: tuple[int, ...]) -> list[Case]:
-    """The cases of the files up to one of them."""
+    """Return the cases of the files up to one of them."""
     whole = manifest_digest(set_of(*numbers[: numbers.index(last) + 1]))
     return storage.cases.page(CaseFilter(sha256=whole))
 
@@ -186,7 +185,7 @@ def digest_of(file: Path) -> str:
 
 
 def tidied(storage: Storage) -> None:
-    """Give up what nobody goes on with: the work of the next child is not to grow with it."""
+    """Drop unfinished work, so that the work of the next child does not grow."""
     with read_transaction(storage.engine) as connection:
         unfinished = list(connection.scalars(select(upload.c.id).where(upload.c.state == "receiving")))
     for key in unfinished:
@@ -194,7 +193,7 @@ def tidied(storage: Storage) -> None:
 
 
 def emptied(folder: Path, database: str | None) -> None:
-    """Years later pruning leaves nothing: no crash made something that nobody cleans up."""
+    """Assert that pruning years later leaves nothing: no crash leaves data that is never removed."""
     hands = Hands(time() + 1_000 * DAY)
     with closing(Storage.open(folder, database, clock=hands)) as storage:
         while claim := storage.jobs.claim():

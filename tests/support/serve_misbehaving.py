@@ -1,4 +1,4 @@
-"""`thpdiag serve` whose analyses have a reader that misbehaves, and limits that are soon reached.
+"""`thpdiag serve` with a misbehaving parser in its analyses and low limits.
 
 Run as a program: `python serve_misbehaving.py SECONDS serve --data ...`; SECONDS is how long an analysis may take.
 """

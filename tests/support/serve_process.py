@@ -1,4 +1,4 @@
-"""The real command `thpdiag serve` in a process of its own: started, asked, killed, started again."""
+"""The real command `thpdiag serve` in a process of its own: start, requests, kill, restart."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from command_line import ROOT
 from thpdiag.sandbox.supervise import parent_of, running_processes
 
 TESTS = ROOT / "tests/support"
-LONG = 120.0  # seconds that no test waits unless something is broken
+LONG = 120.0  # seconds; a test waits this long only if something is broken
 
 
 @dataclass
 class Running:
-    """A server on a folder. With `mocked` seconds its analyses misbehave as bundles tell, and have that much time."""
+    """A server on a folder. With `mocked` seconds its analyses misbehave as bundles order, and have that much time."""
 
     folder: Path
     options: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Running:
         return [sys.executable, *program, "serve", "--data", str(self.folder), "--port", "0", *self.options]
 
     def start(self) -> None:
-        """Until it has said where it listens."""
+        """Start it and wait for its address."""
         with self.log.open("a") as log:
             self.process = subprocess.Popen(
                 self.command(), cwd=TESTS, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
@@ -58,7 +58,7 @@ class Running:
         self.port = int(self.said.split("http://")[1].split("/")[0].rpartition(":")[2])
 
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal; the exit code."""
+        """Send a signal; return the exit code."""
         assert self.process
         self.process.send_signal(number)
         code = self.process.wait(LONG)
@@ -68,7 +68,7 @@ class Running:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """It has started; it is gone at the end."""
+        """Run it until the end of the context."""
         self.start()
         try:
             yield
@@ -86,13 +86,13 @@ class Running:
             connection.close()
 
     def sent(self, content: bytes, name: str) -> str:
-        """The job of a bundle that was uploaded."""
+        """Return the job of an uploaded bundle."""
         status, body = self.asked("PUT", f"/api/v1/bundles/{quote(name)}", content)
         assert status == 201, body
         return str(json.loads(body)["job"])
 
     def events(self, job: str) -> Iterator[dict[str, Any]]:
-        """What becomes of a job, as it happens."""
+        """Yield the events of a job as they happen."""
         connection = HTTPConnection("127.0.0.1", self.port, timeout=LONG)
         try:
             connection.request("GET", f"/api/v1/jobs/{job}/events")
@@ -107,7 +107,7 @@ class Running:
         assert any(event["stage"].startswith(stage) for event in self.events(job))
 
     def ended(self, job: str) -> dict[str, Any]:
-        """What a job came to."""
+        """Return the outcome of a job."""
         return list(self.events(job))[-1]
 
     def document(self, case: str) -> dict[str, Any]:
@@ -119,14 +119,14 @@ class Running:
 
 @contextmanager
 def running(folder: Path, *options: str, mocked: float | None = None) -> Iterator[Running]:
-    """A server that has started; it is gone at the end."""
+    """Run a server until the end of the context."""
     server = Running(folder, options, mocked)
     with server.serving():
         yield server
 
 
 def below(pid: int) -> set[int]:
-    """All processes that stand under one."""
+    """Return all descendants of a process."""
     parents = {one: parent_of(one) for one in running_processes()}
     found, more = set[int](), {pid}
     while more:
@@ -136,13 +136,13 @@ def below(pid: int) -> set[int]:
 
 
 def grandchildren(pid: int) -> set[int]:
-    """The processes of jobs: the fork server, a child of the server, has begun them."""
+    """Return the processes of jobs, which the fork server, a child of the server, has started."""
     return {one for one in below(pid) if parent_of(parent_of(one)) == pid}
 
 
 @contextmanager
 def all_end(pids: set[int]) -> Iterator[None]:
-    """That each of these processes ends, at the latest a while after the block."""
+    """Assert that each of these processes ends within a while after the block."""
     with ExitStack() as undo:
         handles = {pid: os.pidfd_open(pid) for pid in pids}
         for handle in handles.values():
@@ -153,5 +153,5 @@ def all_end(pids: set[int]) -> Iterator[None]:
 
 
 def mock(word: str) -> bytes:
-    """A bundle whose reader does what the word says (`guarded_calls`), if the server is mocked."""
+    """Return a bundle whose parser does what the word names (`guarded_calls`), if the server is mocked."""
     return f"thpdiag_mock {word}\n".encode()

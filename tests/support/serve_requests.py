@@ -1,4 +1,4 @@
-"""What the tests of access to the upload page share: an application behind the gate, and requests to it in memory."""
+"""Helpers of the tests of access to the upload page: an application behind the access check, and in-memory requests."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class KeptTokens:
 
 
 class House:
-    """A server: its time, its tokens, what it has written down, and what has got through to the application."""
+    """A server: its time, tokens, audit log, and the requests that reached the application."""
 
     def __init__(self, access: Access = TOKENS) -> None:
         self.now = 1_700_000_000.0
@@ -99,11 +99,11 @@ class House:
         return secret
 
     def cookie(self, secret: str) -> tuple[str, str]:
-        """The header of a browser that has begun a session with a token."""
+        """Return the header of a browser with a session of a token."""
         return "cookie", f"__Host-thpdiag={credentials.begin_session(KEY, prefix(secret), self.now)}"
 
     def csrf(self, cookie: tuple[str, str]) -> tuple[str, str]:
-        """The header of a page that was made for the session of a cookie."""
+        """Return the header of a page for the session of a cookie."""
         session = credentials.read_session(KEY, cookie[1].partition("=")[2], self.now)
         assert session
         who = Principal("", AuthMethod.SESSION, frozenset(), session.prefix, session.nonce)
@@ -118,7 +118,7 @@ class House:
 def serving(
     app: ASGIApp, listening: socket.socket, protocol: type[LimitedHttpProtocol] = LimitedHttpProtocol
 ) -> Iterator[None]:
-    """The real server, set up as access wants it, in a thread; at the end requests have a second."""
+    """Run the real server with access control in a thread; at the end requests have a second."""
     options = {**UVICORN_OPTIONS, "http": protocol, "lifespan": "off", "timeout_graceful_shutdown": 1}
     server = uvicorn.Server(uvicorn.Config(app, **options))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
@@ -131,7 +131,7 @@ def serving(
 
 
 def finish(work: Awaitable[None]) -> None:
-    """Runs it to its end, in a thread of its own: in that of the tests a browser may have a loop running."""
+    """Run a coroutine in a thread of its own: that of the tests may have the loop of a browser."""
 
     async def awaited() -> None:
         await work
@@ -151,7 +151,7 @@ def bearer(secret: str) -> tuple[str, str]:
 def request(
     method: str, target: str, headers: Sequence[tuple[str, str]] = (), peer: str = "203.0.113.7"
 ) -> dict[str, Any]:
-    """The scope of a request as uvicorn makes it: the path decoded, and as it was sent."""
+    """Return the scope of a request as uvicorn makes it: the decoded path, and the raw one."""
     path, _, query = target.partition("?")
     return {
         "type": "http", "method": method, "path": unquote(path), "raw_path": path.encode(),
@@ -169,7 +169,7 @@ def ask(
     peer: str = "203.0.113.7",
     body: Sequence[bytes] = (b"",),
 ) -> Answer:
-    """One request and its answer, without a server."""
+    """Return the answer to one request, without a server."""
     sent: list[Message] = []
     coming = [{"type": "http.request", "body": part, "more_body": True} for part in body]
     coming[-1]["more_body"] = False

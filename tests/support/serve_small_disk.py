@@ -1,4 +1,4 @@
-"""`thpdiag serve` on a small disk of its own, which tests fill: a tmpfs that only the server's process sees."""
+"""`thpdiag serve` on a small disk of its own, which tests fill: a tmpfs visible only to the server process."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ class Confined(Running):
 
     @property
     def device(self) -> str:
-        """What the folder is mounted from."""
+        """Return the device of the folder."""
         assert self.process
         mounts = Path(f"/proc/{self.process.pid}/mounts").read_text().splitlines()
         return next(line.split()[0] for line in mounts if line.split()[1] == str(self.folder))
 
     @property
     def disk(self) -> Path:
-        """The folder as the server sees it."""
+        """Return the folder as the server sees it."""
         assert self.process
         return Path(f"/proc/{self.process.pid}/root{self.folder}")
 
     def fill(self) -> None:
-        """Leave not a byte."""
+        """Fill the disk completely."""
         with (self.disk / "filler").open("ab", buffering=0) as file:
             for step in (1 << 20, 4096):
                 with suppress(OSError):
@@ -62,11 +62,11 @@ class Confined(Running):
         (self.disk / "filler").unlink()
 
     def files(self) -> set[str]:
-        """The names of uploads and of bundles."""
+        """Return the names of uploads and of bundles."""
         return {file.name for file in (*self.disk.glob("uploads/*"), *self.disk.glob("bundles/??/*"))}
 
     def until_written(self, uploads: int) -> None:
-        """Look until so many uploads have bytes."""
+        """Poll until this many uploads have bytes."""
         while sum(file.stat().st_size > 0 for file in self.disk.glob("uploads/*")) < uploads:
             assert self.process
             assert self.process.poll() is None
@@ -82,5 +82,5 @@ class Failing(Confined):
         return ["unshare", "-m", "sh", "-c", f"{mount} && exec {shlex.join(Running.command(self))}"]
 
     def fail(self) -> None:
-        """As after an error that the file system finds on its disk."""
+        """Behave as after an error that the file system finds on its disk."""
         (Path("/sys/fs/ext4") / Path(self.device).name / "trigger_fs_error").write_text("a test")

@@ -1,4 +1,4 @@
-"""`thpdiag serve` on a clock that steps: to the time of the machine the seconds are added that a file holds.
+"""`thpdiag serve` with a clock that steps: the seconds in a file are added to the time of the machine.
 
 Run as a program: `python serve_stepping.py FILE serve --data ...`.
 """
@@ -13,7 +13,7 @@ from serve_process import TESTS, Running
 
 
 class Stepping(Running):
-    """The server of a test, whose clock the test moves."""
+    """A server whose clock the test moves."""
 
     @property
     def _ahead(self) -> Path:
@@ -25,7 +25,7 @@ class Stepping(Running):
         return [program, str(TESTS / "serve_stepping.py"), str(self._ahead), *arguments]
 
     def step_to(self, seconds: float) -> None:
-        """Have the clock be so far ahead, or behind, from now on."""
+        """Set the offset of the clock, in seconds ahead or behind."""
         new = self._ahead.with_suffix(".new")
         new.write_text(f"{seconds}")
         new.replace(self._ahead)

@@ -1,4 +1,4 @@
-"""Fixtures for tests of what the upload page keeps: each such test runs on SQLite and on a PostgreSQL server."""
+"""Fixtures for tests of the storage of the upload page: each test runs on SQLite and on a PostgreSQL server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=("sqlite", "postgresql"))
 def database(request: pytest.FixtureRequest) -> str | None:
-    """The address of an empty database; None is the file in the data folder."""
+    """Return the address of an empty database; None is the file in the data folder."""
     if request.param == "sqlite":
         return None
     server: PostgresServer = request.getfixturevalue("postgres_server")
@@ -60,7 +60,7 @@ def hands() -> Hands:
 
 @pytest.fixture
 def opened(tmp_path: Path, database: str | None, hands: Hands) -> Iterator[Opened]:
-    """Opens the same storage, each time as a process of its own would."""
+    """Open the same storage repeatedly, as separate processes would."""
     with ExitStack() as undo:
 
         def _opened(**options: Any) -> Storage:
@@ -84,7 +84,7 @@ def digest(number: int) -> str:
 
 
 def sent(storage: Storage, number: int, owner: str = "ci", name: str = "") -> str:
-    """An upload that has come whole, in two blocks."""
+    """Return a complete upload in two blocks."""
     whole = content(number)
     key = storage.uploads.begin(name or f"{number}.tar", len(whole), owner)
     assert storage.uploads.append(key, 0, whole[:300]) == 300
@@ -101,14 +101,14 @@ def result(sha256: str, whole: Mapping[str, Any]) -> PackedResult:
 
 
 def done(storage: Storage, claim: Claim, whole: Mapping[str, Any], analysis: Analysis = ANALYSIS) -> str:
-    """The id of the case that a claim is ended with."""
+    """End a claim; return the id of its case."""
     key = storage.cases.complete(claim, result(claim.job.sha256, whole), analysis)
     assert key is not None
     return key
 
 
 def cased(storage: Storage, number: int, whole: Mapping[str, Any] | None = None, analysis: Analysis = ANALYSIS) -> str:
-    """A bundle that was sent and analysed; the id of its case."""
+    """Send and analyze a bundle; return the id of its case."""
     accepted(storage, number, analysis)
     claim = storage.jobs.claim()
     assert claim is not None
@@ -117,5 +117,5 @@ def cased(storage: Storage, number: int, whole: Mapping[str, Any] | None = None,
 
 
 def files(folder: Path) -> list[str]:
-    """Every file below a folder."""
+    """Return every file below a folder."""
     return sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())

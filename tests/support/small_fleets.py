@@ -1,4 +1,4 @@
-"""Small fleets for tests of their page: stores made of results by hand, and the page of each."""
+"""Small fleets for tests of their page: stores of hand-made results, and the page of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WELL = "No huge-page problem: all known huge-page problems were checked; none wa
 
 
 def found(severity: str, **more: Any) -> dict[str, Any]:
-    """A verdict with a finding."""
+    """Return a verdict with a finding."""
     return {
         "status": "found", "rule": "THP-010", "mechanism": "fault-compaction", "severity": severity,
         "confidence": "likely", "state": "present", "sentence": "Page faults compact memory themselves.", **more,
@@ -34,12 +34,12 @@ def found(severity: str, **more: Any) -> dict[str, Any]:
 
 
 def said(status: str) -> dict[str, Any]:
-    """A verdict without a finding."""
+    """Return a verdict without a finding."""
     return {"status": status, "sentence": WELL if status == "nothing_found" else "Inconclusive."}
 
 
 def host(name: str, verdict: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """A result document of one host; `host` of `more` is added to what is known of it."""
+    """Return a result document of one host; `host` of `more` is added to its facts."""
     known = {"name": name, "kernel": "6.1.0-28-amd64", "os": "Debian GNU/Linux 12", "platform": "debian12",
              "era": "E7", "apps": ["redis"], **more.pop("host", {})}  # fmt: skip
     findings = [{**verdict, "fingerprint": content(0)[:16]}] if verdict["status"] == "found" else []
@@ -47,7 +47,7 @@ def host(name: str, verdict: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def bundle(number: int, document: dict[str, Any] | None = None, **more: Any) -> BundleResult:
-    """The result of a bundle, `ok` if it has a document and nothing else is said."""
+    """Return the result of a bundle, by default `ok` if it has a document."""
     status = "timeout" if document is None else "ok"
     path = f"nightly/{number}.tar"
     return BundleResult(content(number), **{"path": path, "size": 1, "status": status, "document": document, **more})
@@ -61,7 +61,7 @@ def store(folder: Path, bundles: Iterable[BundleResult], analysis: Analysis = AN
 
 
 def page(folder: Path, page: Callable[[Any], str] = lambda row: "", known: str = "") -> str:
-    """The page of the store in a folder; `page` gives the addresses of its hosts' pages, `known` is a suppression."""
+    """Return the page of the store in a folder; `page` gives addresses of host pages, `known` is a suppression file."""
     out, judge = io.StringIO(), Judge(parse_suppressions("known.yaml", known) if known else [], date(2027, 1, 1), {})
     with StoreReader.at(folder) as reading:
         write_page(Fleet(reading, judge, NEVER, page), out)
@@ -73,7 +73,7 @@ def page_of(folder: Path, bundles: Iterable[BundleResult], **more: Any) -> str:
 
 
 def many(hosts: int) -> list[BundleResult]:
-    """Hosts of which each tenth has a finding and each hundredth bundle failed; of one in 50 huge pages are off."""
+    """Return hosts of which every tenth has a finding and every hundredth bundle failed; on 2 % huge pages are off."""
     made = []
     for number in range(hosts):
         if number % 100 == 99:
@@ -91,16 +91,16 @@ def many(hosts: int) -> list[BundleResult]:
 
 
 def read(html: str) -> Any:
-    """The page as another program reads it, which must know what end tags may be left out."""
+    """Parse the page with a parser that knows optional end tags."""
     return lxml.html.fromstring(html)
 
 
 def texts(tree: Any, path: str) -> list[str]:
-    """What the elements at an XPath say."""
+    """Return the text of the elements at an XPath."""
     return [" ".join(one.text_content().split()) for one in tree.xpath(path)]
 
 
 def rows(tree: Any, table: str) -> list[list[str]]:
-    """The cells of all rows of a long table."""
+    """Return the cells of all rows of a long table."""
     found = tree.xpath(f"//*[@id='{table}']//tbody/tr")
     return [[" ".join(cell.text_content().split()) for cell in row] for row in found]

@@ -1,6 +1,6 @@
-"""Small results for tests of the store, and the programs that such tests run beside themselves and kill.
+"""Small results for tests of the store, and programs that such tests run in other processes and kill.
 
-`python small_results.py PROGRAM FOLDER ...` says what it has stored, line by line, on standard output.
+`python small_results.py PROGRAM FOLDER ...` prints what it has stored, line by line, on standard output.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def content(number: int) -> str:
 
 
 def document(number: int, noise: int = 0) -> dict[str, Any]:
-    """A result document of one host; `noise` bytes of it cannot be packed."""
+    """Return a result document of one host; `noise` bytes of it are incompressible."""
     mechanism = MECHANISMS[number % len(MECHANISMS)]
     finding = {
         "rule": f"THP-00{number % 7}", "mechanism": mechanism, "severity": "high", "confidence": "likely",
@@ -54,7 +54,7 @@ def document(number: int, noise: int = 0) -> dict[str, Any]:
 
 
 def result(number: int, noise: int = 0) -> BundleResult:
-    """Every tenth bundle ended without a document."""
+    """Return a result; every tenth bundle has no document."""
     if number % 10 == 9:
         return BundleResult(content(number), f"in/{number}.tar", number, "signal 9", "killed", 2)
     return BundleResult(content(number), f"in/{number}.tar", number, "ok", document=document(number, noise))
@@ -65,7 +65,7 @@ def command(program: str, folder: Path, *arguments: object) -> list[str]:
 
 
 def ran(line: Sequence[str]) -> list[str]:
-    """The lines that a program printed; it has to end well."""
+    """Return the lines that a program printed; it must succeed."""
     return subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
 
 
@@ -74,7 +74,7 @@ def say(*words: object) -> None:
 
 
 def write(folder: Path, count: str, steps: str = "0") -> None:
-    """Store bundles one after the other; with `steps`, die at that step of SQLite's machine."""
+    """Store bundles one after the other; with `steps`, die at that step of SQLite's virtual machine."""
     if int(steps):
         _die_at(int(steps))
     with Store.open(folder, ANALYSIS) as store:
@@ -103,14 +103,14 @@ def _die_at(step: int) -> None:
 
 
 def hold(folder: Path) -> None:
-    """Keep the folder until standard input ends."""
+    """Lock the folder until standard input ends."""
     with Store.open(folder, ANALYSIS):
         say("held")
         sys.stdin.read()
 
 
 def fork(folder: Path) -> None:
-    """Keep the folder, and have a child that outlives this process, until standard input ends."""
+    """Lock the folder, with a child that outlives this process, until standard input ends."""
     with Store.open(folder, ANALYSIS):
         if os.fork():
             say("held")
@@ -120,7 +120,7 @@ def fork(folder: Path) -> None:
 
 
 def fill(folder: Path, limit: str = "0") -> None:
-    """Store until there is no room, on a small disk or below a limit; then make room and go on. Tells what was seen."""
+    """Store until there is no space, on a small disk or below a limit; then make space and continue. Prints events."""
     filler = folder / "filler"
     if int(limit):
         resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), resource.RLIM_INFINITY))
@@ -147,7 +147,7 @@ def fill(folder: Path, limit: str = "0") -> None:
 
 
 def read_only(folder: Path) -> None:
-    """Store, make the disk read-only, read, and try to store again. Tells how many were read, and the error."""
+    """Store, make the disk read-only, read, and try to store again. Prints how many were read, and the error."""
     with Store.open(folder, ANALYSIS) as store:
         for number in range(5):
             store.add(result(number))
@@ -162,7 +162,7 @@ def read_only(folder: Path) -> None:
 
 
 def _to_the_brim(filler: Path) -> None:
-    """Take what is left of the disk, to the last page."""
+    """Use up the disk to the last page."""
     with suppress(OSError), filler.open("ab", buffering=0) as out:
         while out.write(bytes(4096)):
             pass
@@ -180,7 +180,7 @@ def _resumed(folder: Path, count: int) -> list[int]:
 
 
 def many(folder: Path, count: str) -> None:
-    """Store many, read all of them in every way, and tell the resident memory before, between and after, in KiB."""
+    """Store many, read all of them in every way, and print the resident memory before, between and after, in KiB."""
     with Store.open(folder, ANALYSIS) as store:
         for number in range(int(count)):
             store.add(result(number))

@@ -1,4 +1,4 @@
-"""Small sosreports in the layout of each generation of sos, and the ways in which they reach support."""
+"""Small sosreports in the layout of each generation of sos, and the forms in which they reach support."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENABLED = "[always] madvise never\n"
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Files and links below the root folder; a target is as sos writes it, relative to the link."""
+    """Files and links below the root folder; a target is relative to the link, as sos writes it."""
 
     files: Mapping[str, str]
     links: Mapping[str, str] = field(default_factory=dict)
@@ -86,7 +86,7 @@ def _linked(folder: str) -> dict[str, str]:
 
 
 def manifest(version: str = "4.0", /, **plugins: object) -> str:
-    """A manifest of sos with these plugins beside those that ran well."""
+    """Return a manifest of sos with these plugins in addition to successful ones."""
     ran = dict.fromkeys(("boot", "date", "host", "kernel", "memory", "process", "processor", "sar", "tuned"), _RAN)
     whole = {
         "version": version, "start_time": "2026-11-20 10:46:58.5", "end_time": "2026-11-20 10:51:27.0",
@@ -127,7 +127,7 @@ GENERATIONS: Mapping[str, Report] = {
 
 
 def folder(report: Report, at: Path) -> Path:
-    """Unpacked, links as links."""
+    """Write it unpacked, with links."""
     for path, text in report.files.items():
         target = at / ROOT_NAME / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -140,18 +140,18 @@ def folder(report: Report, at: Path) -> Path:
 
 
 def copied(report: Report, at: Path) -> Path:
-    """Unpacked by somebody whose file system knows no links: each is a second file."""
+    """Write it unpacked on a file system without links: each is a second file."""
     given = {link: report.files[to.replace("../", "")] for link, to in report.links.items()}
     return folder(Report({**report.files, **given}), at)
 
 
 def dropped(report: Report, at: Path) -> Path:
-    """Unpacked by somebody whose program leaves links out."""
+    """Write it unpacked by a program that leaves links out."""
     return folder(Report(report.files), at)
 
 
 def packed(report: Report, at: Path) -> Path:
-    """As sos packs it: links at the root before what they lead to."""
+    """Return it as sos packs it: links at the root before their targets."""
     target = at / f"{ROOT_NAME}.tar.xz"
     at.mkdir(exist_ok=True)
     target.write_bytes(archive(report))

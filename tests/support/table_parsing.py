@@ -1,4 +1,4 @@
-"""Tables given to a reader, or to the recogniser, and what of the answer the tests look at."""
+"""Tables given to a parser, or to the detector, and the parts of the answer that tests check."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ GIB = 2**30
 
 
 def read(reader: str, text: str, command: str = "", time: Moment | None = None) -> list[Record]:
-    """Records of a text given to one reader."""
+    """Return records of a text given to one parser."""
     source = Source("table.txt", command=command, time=time)
     return list(READERS[reader].read(source, enumerate(text.splitlines(), 1)))
 
 
 def blocks(text: str) -> list[tuple[str, Record]]:
-    """Records of a text as the recogniser splits it, each with its reader."""
+    """Return records of a text as the detector splits it, each with its parser."""
     recogniser = Detector(all_parsers(), strict=True)
     return [(r.reader, r.record) for r in recogniser.read("ticket.txt", enumerate(text.splitlines(), 1))]
 

@@ -1,4 +1,4 @@
-"""Damage done to text on purpose: what mail programs, terminals, full disks and hostile people do to it.
+"""Deliberate damage to text, as done by mail programs, terminals, full disks and attackers.
 
 Every function is pure: bytes in, bytes out, all choices given, so that a seed or hypothesis decides them.
 """
@@ -23,17 +23,17 @@ b"</script>", b"\xe2\x80\xae",
 
 
 def cut(data: bytes, at: int) -> bytes:
-    """The first `at` bytes."""
+    """Return the first `at` bytes."""
     return data[: at % (len(data) + 1)]
 
 
 def beheaded(data: bytes, at: int) -> bytes:
-    """Without the first `at` bytes."""
+    """Return the bytes without the first `at`."""
     return data[at % (len(data) + 1) :]
 
 
 def flipped(data: bytes, at: int) -> bytes:
-    """One bit another."""
+    """Flip one bit."""
     if not data:
         return data
     byte, bit = at // 8 % len(data), at % 8
@@ -41,27 +41,27 @@ def flipped(data: bytes, at: int) -> bytes:
 
 
 def inserted(data: bytes, at: int) -> bytes:
-    """Bytes that do not belong there."""
+    """Insert foreign bytes."""
     piece, place = INSERTED[at % len(INSERTED)], at // len(INSERTED) % (len(data) + 1)
     return data[:place] + piece + data[place:]
 
 
 def removed(data: bytes, at: int) -> bytes:
-    """Without one line."""
+    """Remove one line."""
     lines = data.split(b"\n")
     del lines[at % len(lines)]
     return b"\n".join(lines)
 
 
 def doubled(data: bytes, at: int) -> bytes:
-    """One line twice."""
+    """Duplicate one line."""
     lines = data.split(b"\n")
     place = at % len(lines)
     return b"\n".join([*lines[: place + 1], *lines[place:]])
 
 
 def exchanged(data: bytes, at: int) -> bytes:
-    """Two lines in each other's place."""
+    """Swap two lines."""
     lines = data.split(b"\n")
     one, two = at % len(lines), at // 7 % len(lines)
     lines[one], lines[two] = lines[two], lines[one]
@@ -69,24 +69,24 @@ def exchanged(data: bytes, at: int) -> bytes:
 
 
 def spliced(data: bytes, at: int) -> bytes:
-    """Two lines run into one, as by a terminal that lost a line end."""
+    """Join two lines, as a terminal does that lost a line end."""
     lines = data.split(b"\n")
     place = at % len(lines)
     return b"\n".join([*lines[:place], b"".join(lines[place : place + 2]), *lines[place + 2 :]])
 
 
 def renumbered(data: bytes, at: int) -> bytes:
-    """One word that holds a digit becomes an impossible number."""
+    """Replace one word with a digit by an impossible number."""
     return _word(data, at, NUMBERS[at % len(NUMBERS)], lambda word: any(48 <= c <= 57 for c in word))
 
 
 def reclocked(data: bytes, at: int) -> bytes:
-    """One word becomes a clock of 1970, of 2106, or of no year at all."""
+    """Replace one word by a clock of 1970, of 2106, or without a valid year."""
     return _word(data, at, CLOCKS[at % len(CLOCKS)], bool)
 
 
 def lengthened(data: bytes, at: int) -> bytes:
-    """One line repeated without line ends to 64 KiB."""
+    """Repeat one line without line ends to 64 KiB."""
     lines = data.split(b"\n")
     place = at % len(lines)
     lines[place] = (lines[place] * (LONG // (len(lines[place]) or 1) + 1))[:LONG]
@@ -94,34 +94,34 @@ def lengthened(data: bytes, at: int) -> bytes:
 
 
 def stretched(data: bytes, at: int) -> bytes:
-    """One character repeated to 64 KiB in its place."""
+    """Repeat one character to 64 KiB in its place."""
     place = at % (len(data) or 1)
     return data[:place] + data[place : place + 1] * LONG + data[place:]
 
 
 def windows(data: bytes, _: int) -> bytes:
-    """Line ends of Windows."""
+    """Use line ends of Windows."""
     return data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
 
 
 def old_mac(data: bytes, _: int) -> bytes:
-    """Carriage returns only."""
+    """Use carriage returns only."""
     return data.replace(b"\n", b"\r")
 
 
 def utf16(data: bytes, _: int) -> bytes:
-    """What Notepad and PowerShell write."""
+    """Encode as Notepad and PowerShell do."""
     return data.decode("latin-1").encode("utf-16")
 
 
 def quoted(data: bytes, at: int) -> bytes:
-    """As an answered mail quotes it."""
+    """Quote as a mail reply does."""
     mark = (b"> ", b">> ", b"| ", b"\t", b"    ", b">")[at % 6]
     return b"\n".join(mark + line for line in data.split(b"\n"))
 
 
 def _word(data: bytes, at: int, new: bytes, fits: Callable[[bytes], bool]) -> bytes:
-    """One of the fitting words replaced."""
+    """Replace one of the matching words."""
     lines = data.split(b"\n")
     for step in range(len(lines)):
         place = (at + step) % len(lines)
@@ -142,7 +142,7 @@ SLOW: tuple[Callable[[bytes, int], bytes], ...] = (lengthened, stretched)
 
 
 def mutant(data: bytes, seed: int, mutations: tuple[Callable[[bytes, int], bytes], ...] = MUTATIONS) -> bytes:
-    """One to three mutations, chosen by the seed."""
+    """Apply one to three mutations, chosen by the seed."""
     choice = random.Random(seed)
     for _ in range(choice.randint(1, 3)):
         data = choice.choice(mutations)(data, choice.randrange(1 << 30))

@@ -1,7 +1,7 @@
-"""thpdiag whose workers have a reader that misbehaves, whose limits are soon reached, and which tells of every result.
+"""thpdiag whose workers have a misbehaving parser and low limits, and which prints every result.
 
 Run as a program: `python triage_misbehaving.py triage ...`. Its last line is `peak N`: kB of memory of the parent.
-Signals act as they do for a program of a terminal, also where the tests run in the background of a shell.
+Signals act as they do for a program of a terminal, also if the tests run in the background of a shell.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ REACH = replace(Reach(), member_bytes=8 * MIB, ratio_after=32 * MIB)
 
 
 def peak() -> str:
-    """In kB; getrusage would tell that of the process which began this one, if it had more."""
+    """Return the peak in kB; getrusage would include that of the parent process."""
     return re.findall(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text(encoding="ascii"))[0]
 
 

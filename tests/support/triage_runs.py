@@ -1,4 +1,4 @@
-"""Batches under test: folders of small bundles, the command beside the test, and what is in its store."""
+"""Batches under test: folders of small bundles, the command in another process, and the content of its store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Done = subprocess.CompletedProcess[str]
 
 
 def small(folder: Path, count: int) -> Path:
-    """A folder of so many bundles, each a folder with files of /proc; no two alike."""
+    """Write a folder of this many bundles, each a folder with files of /proc; no two are equal."""
     for number in range(count):
         bundle = folder / f"web{number:04}" / "proc"
         bundle.mkdir(parents=True)
@@ -31,7 +31,7 @@ def small(folder: Path, count: int) -> Path:
 
 
 def bad(folder: Path, word: str) -> Path:
-    """A bundle whose reader does what the word says (`guarded_calls`)."""
+    """Write a bundle whose parser does what the word names (`guarded_calls`)."""
     folder.mkdir(parents=True)
     (folder / "a.txt").write_text(f"thpdiag_mock {word}\n")
     (folder / "proc").mkdir()
@@ -40,7 +40,7 @@ def bad(folder: Path, word: str) -> Path:
 
 
 def command(*arguments: str | Path, mocked: bool = True) -> list[str]:
-    """`thpdiag triage`, with the reader that misbehaves and little limits."""
+    """Return `thpdiag triage` with the misbehaving parser and low limits."""
     program = [str(MOCKED)] if mocked else ["-m", "thpdiag"]
     return [sys.executable, *program, "triage", *map(str, arguments)]
 
@@ -52,7 +52,7 @@ def triage(*arguments: str | Path, mocked: bool = True) -> Done:
 
 
 def results(out_dir: Path) -> dict[str, BundleResult]:
-    """What is stored, by path; the store is whole."""
+    """Return the stored results by path; the store must be intact."""
     with StoreReader.at(out_dir) as store:
         store.check()
         every = [stored.result for stored in store.results()]
@@ -62,17 +62,17 @@ def results(out_dir: Path) -> dict[str, BundleResult]:
 
 
 def ends(out_dir: Path) -> dict[str, str]:
-    """How each bundle ended."""
+    """Return the status of each bundle."""
     return {path: result.status for path, result in results(out_dir).items()}
 
 
 def progress(text: str) -> list[dict[str, Any]]:
-    """The lines of `--progress json` on stderr."""
+    """Return the lines of `--progress json` on stderr."""
     return [json.loads(line) for line in text.splitlines() if line.startswith("{")]
 
 
 def started(place: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    """The command, telling of each result; in a group of its own, as a shell would start it."""
+    """Start the command in a process group of its own, as a shell does; it prints each result."""
     return subprocess.Popen(
         command(place, "--out-dir", out, "-j", "2", "--resume", "--progress", "json", *more),
         stderr=subprocess.PIPE, text=True, cwd=ROOT / "tests/support", start_new_session=True,
@@ -80,13 +80,13 @@ def started(place: Path, out: Path, *more: str) -> subprocess.Popen[str]:
 
 
 def after(run: subprocess.Popen[str], lines: int) -> int:
-    """Read so many lines of progress, or all there are; how many came."""
+    """Read this many lines of progress, or all; return the number."""
     assert run.stderr is not None
     return sum(1 for _, line in zip(range(lines), run.stderr, strict=False) if line.startswith("{"))
 
 
 def after_results(run: subprocess.Popen[str], count: int) -> None:
-    """Read until the run has analyzed so many bundles, or all there are; those that it skips do not count."""
+    """Read until the run has analyzed this many bundles, or all lines; skipped bundles do not count."""
     assert run.stderr is not None
     done = 0
     while done < count and (line := run.stderr.readline()):
@@ -94,5 +94,5 @@ def after_results(run: subprocess.Popen[str], count: int) -> None:
 
 
 def ended(run: subprocess.Popen[str]) -> str:
-    """What else it says until it has ended."""
+    """Return the remaining output until the end."""
     return run.communicate(timeout=300)[1]

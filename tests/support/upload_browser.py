@@ -1,4 +1,4 @@
-"""The page of uploads in a browser as tests use it: what it asked for, what it complained of, how fast its line is."""
+"""The upload page in a browser: its requests, complaints, and the speed of its connection."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ expect.set_options(timeout=LONG)
 
 @dataclass
 class Sending:
-    """An open page of uploads."""
+    """An open upload page."""
 
     page: Page
     url: str
@@ -67,7 +67,7 @@ class Sending:
         self.row(number).get_by_role("button", name=button).click()
 
     def try_now(self) -> None:
-        """Press the button between two attempts; that it begins one is seen before the page can do anything else."""
+        """Press the button between two attempts, and detect the new attempt first."""
         js = """async () => {
           const button = document.querySelector("#transfers .now:not([hidden])");
           if (!button) return null;
@@ -80,14 +80,14 @@ class Sending:
         assert begun
 
     def slow(self, rate: int) -> None:
-        """So many bytes a second from now on; -1 as many as go."""
+        """Limit the rate in bytes per second; -1 is unlimited."""
         line = self.page.context.new_cdp_session(self.page)
         line.send("Network.enable")
         speed = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": rate}
         line.send("Network.emulateNetworkConditions", speed)
 
     def passed(self, share: float, number: int = 0) -> None:
-        """Wait until so much of a file is on its way."""
+        """Wait until this part of a file was sent."""
         js = "([at, share]) => document.querySelectorAll('#transfers progress')[at].value >= share"
         self.page.wait_for_function(js, arg=[number, share], polling=20)
 
@@ -95,12 +95,12 @@ class Sending:
         return [one for one in self.requests if one.method == method and one.url.startswith(self.url + path)]
 
     def violations(self) -> list[tuple[str, list[str]]]:
-        """What axe-core finds."""
+        """Return the violations that axe-core finds."""
         found = Axe().run(self.page).response["violations"]
         return [(one["id"], [node["html"] for node in one["nodes"]]) for one in found]
 
     def sideways(self) -> int:
-        """By how many pixels the page is wider than the screen."""
+        """Return by how many pixels the page is wider than the screen."""
         width: int = self.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         return width
 
@@ -111,7 +111,7 @@ def opened(new_context: NewContext, url: str, **browser: Any) -> Sending:
 
 
 def bundle(folder: Path, name: str, size: int, seed: int = 1) -> Path:
-    """A bundle with a known cause, beside something that nobody can read, so that it is about as large as wanted."""
+    """Return a bundle with a known cause and unreadable filler up to this size."""
     file = folder / name
     content = io.BytesIO()
     blocks = (
@@ -129,7 +129,7 @@ def bundle(folder: Path, name: str, size: int, seed: int = 1) -> Path:
 
 
 def kept(folder: Path) -> list[str]:
-    """The digests of all bundles that a server has, of their bytes as they are on its disk."""
+    """Return the digests of all bundles of a server, computed from its disk."""
     files = [file for file in (folder / "bundles").rglob("*") if file.is_file()]
     return sorted(sha256(file.read_bytes()).hexdigest() for file in files)
 

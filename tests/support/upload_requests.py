@@ -41,7 +41,7 @@ class Answer:
 
 @dataclass
 class Sending:
-    """A server without login that takes uploads."""
+    """A server without login that accepts uploads."""
 
     whole: Whole
 
@@ -53,22 +53,22 @@ class Sending:
         return ran(called(self.whole.app, method, path, pieces, headers))
 
     def tus(self, method: str, path: str, *pieces: Piece, **headers: str) -> Answer:
-        """A request of tus: its version, and with bytes their type."""
+        """Send a tus request with its version, and with bytes their type."""
         kind = {"content_type": TUS_CONTENT_TYPE} if method == "PATCH" else {}
         return self.call(method, path, *pieces, **{"tus_resumable": TUS_VERSION, **kind, **headers})
 
     def begin(self, size: int, **headers: str) -> str:
-        """The address of an upload that was begun."""
+        """Return the address of a new upload."""
         answer = self.tus("POST", "/files", upload_length=str(size), **headers)
         assert answer.status == 201, answer
         return answer.headers["location"]
 
     def unfinished(self) -> list[str]:
-        """Files of uploads that are no bundle."""
+        """Return the files of unfinished uploads."""
         return sorted(file.name for file in (self.storage.folder / "uploads").iterdir())
 
     def bundles(self) -> list[str]:
-        """The digests of what was stored, each with its job."""
+        """Return the digests of the stored bundles, each with its job."""
         found = sorted(digest for digest, _ in self.storage.content.files())
         assert sum(self.storage.jobs.counts().values()) == len(found)
         assert self.storage.cases.count(CaseFilter()) == 0
@@ -83,7 +83,7 @@ def sending(folder: Path, **options: Any) -> Iterator[Sending]:
 
 
 def ran(work: Coroutine[Any, Any, T]) -> T:
-    """What it returns; in a thread of its own, since a browser of other tests keeps a loop running in this one."""
+    """Run in a thread, since a browser of other tests runs a loop in this one; return the result."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(asyncio.run, work).result()
 

@@ -1,6 +1,6 @@
 """Every text that a person sees: help of commands, rules, knowledge, pages, sentences in code, documents.
 
-Not names, patterns and commands: a text has three words. A value that a sentence is given stands as `{}`.
+Names, patterns and commands are excluded: a text has at least three words. A value in a sentence is shown as `{}`.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ NO_SENTENCES = ("store/", "serve/storage/", "knowledge/", "authoring/skeleton.py
 
 
 class Text(NamedTuple):
-    """A text and where it is: file, and line or key."""
+    """A text and its place: file, and line or key."""
 
     place: str
     text: str
 
 
 def all_texts() -> Iterator[Text]:
-    """Of all kinds."""
+    """Yield texts of all kinds."""
     yield from of_commands()
     yield from of_rules()
     yield from of_knowledge()
@@ -42,7 +42,7 @@ def all_texts() -> Iterator[Text]:
 
 
 def of_commands() -> Iterator[Text]:
-    """The help of each command and of its options, and the lines of the lists of commands."""
+    """Yield the help of each command and of its options, and the lists of commands."""
     from thpdiag.cli import COMMANDS, cli
 
     def walk(command: Any, name: str) -> Iterator[Text]:
@@ -63,14 +63,14 @@ def of_commands() -> Iterator[Text]:
 
 
 def of_rules() -> Iterator[Text]:
-    """Titles, meanings, ways to verify, false positives, reasons of parameters."""
+    """Yield titles, meanings, ways to verify, false positives, reasons of parameters."""
     for file in sorted((ROOT / "rules").glob("*.yaml")):
         if not file.name.endswith(".cases.yaml"):
             yield from _of_yaml(file)
 
 
 def of_knowledge() -> Iterator[Text]:
-    """What vocabulary, remedies, mechanisms and known issues say."""
+    """Yield the texts of vocabulary, remedies, mechanisms and known issues."""
     files = [*(ROOT / "thpdiag/knowledge").rglob("*.yaml"), ROOT / "thpdiag/diagnosis/capture/sections.yaml"]
     for file in sorted(files):
         yield from _of_yaml(file)
@@ -92,7 +92,7 @@ def _of_yaml(file: Path) -> Iterator[Text]:
 
 
 def of_pages() -> Iterator[Text]:
-    """The words of templates, without markup and statements, and the sentences in scripts."""
+    """Yield the words of templates without markup and statements, and the sentences in scripts."""
     for file in sorted((ROOT / "thpdiag").rglob("*.js")):
         code = re.sub(r"^\s*//.*$", "", file.read_text(), flags=re.MULTILINE)
         for part in re.findall(r'"([^"\n]*)"|`([^`]*)`', code):
@@ -111,7 +111,7 @@ def of_pages() -> Iterator[Text]:
 
 
 def of_code() -> Iterator[Text]:
-    """The sentences in code, without docstrings; of those that are put together each part."""
+    """Yield the sentences in code, without docstrings; concatenated ones by part."""
     for file in sorted((ROOT / "thpdiag").rglob("*.py")):
         name = str(file.relative_to(ROOT / "thpdiag"))
         if name.startswith(NO_SENTENCES):
@@ -131,7 +131,7 @@ def of_code() -> Iterator[Text]:
 
 
 def of_documents() -> Iterator[Text]:
-    """Paragraphs of README, changelog and docs, without code."""
+    """Yield paragraphs of README, changelog and docs, without code."""
     files = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]
     for file in files:
         text = re.sub(r"(?s:^```.*?^```)|^ {4}.*$|(?s:<!--.*?-->)", "", file.read_text(), flags=re.MULTILINE)
@@ -142,7 +142,7 @@ def of_documents() -> Iterator[Text]:
 
 
 def reading_ease(texts: Iterator[str]) -> tuple[float, float, float]:
-    """The figure of Flesch (206.8 - 1.015 words a sentence - 84.6 syllables a word), and both of its parts."""
+    """Return the Flesch reading ease (206.8 - 1.015 words a sentence - 84.6 syllables a word), and both parts of it."""
     words = sentences = syllables = 0
     for text in texts:
         plain = re.sub(r"`[^`]*`|\{\}|https?:\S+|\S*[_/=<>|]\S*", " x ", text)
@@ -156,6 +156,6 @@ def reading_ease(texts: Iterator[str]) -> tuple[float, float, float]:
 
 
 def count_syllables(word: str) -> int:
-    """Groups of vowels; a silent e at the end is none."""
+    """Return the number of groups of vowels; a silent e at the end does not count."""
     groups = len(re.findall(r"[aeiouy]+", re.sub(r"(?<=[^aeiouyl])e(?:s|d)?$", "", word.lower())))
     return max(1, groups)

@@ -40,7 +40,7 @@ from thpdiag.compare.text import describe_changes, describe_course, figure_name
 from thpdiag.model.document import Document, present_keys
 from thpdiag.model.result import Evidence, Finding, Profile, Result, Setting
 from thpdiag.report import AnyResult
-from thpdiag.report.messages import distinct_evidence, hosts, leading, ordered_profiles, sentence
+from thpdiag.report.messages import distinct_evidence, hosts, lead_finding, ordered_profiles, sentence
 from thpdiag.report.presentation import rank
 from thpdiag.report.quantity import duration
 
@@ -277,7 +277,7 @@ def _notes_of_analysis(pair: Pair) -> Iterator[str]:
 
 def _answer(pair: Pair, judged: Sequence[JudgedFinding]) -> Answer:
     """Return the answer about the root cause of BEFORE; without one, about the findings of AFTER."""
-    lead, after_lead = leading(pair.before), leading(pair.after)
+    lead, after_lead = lead_finding(pair.before), lead_finding(pair.after)
     main = next((j for j in judged if lead is not None and j.before is lead), None)
     status, text = _describe_finding(main, pair) if main else _without_cause(pair, judged)
     has_other_cause = bool(lead and after_lead and lead.rule != after_lead.rule)
@@ -339,7 +339,7 @@ def _without_cause(pair: Pair, judged: Sequence[JudgedFinding]) -> tuple[Status,
     if pair.same_files and all(j.status == "unchanged" for j in judged):
         return "unchanged", "BEFORE and AFTER are the same files, so nothing changed."
     after = sentence(pair.after)
-    lead = leading(pair.after)
+    lead = lead_finding(pair.after)
     judged_lead = next((j for j in judged if lead is not None and j.after is lead), None)
     if judged_lead is None and pair.before.verdict.status == "cannot_tell":
         return "cannot_tell", f"Cannot compare: BEFORE is inconclusive. AFTER: {after}"
@@ -414,7 +414,7 @@ def _judge_all(pair: Pair) -> list[JudgedFinding]:
 
 
 def _side(host: Result) -> Side:
-    verdict, lead = host.verdict, leading(host)
+    verdict, lead = host.verdict, lead_finding(host)
     return _part(
         Side, verdict, case=host.case, sentence=sentence(host), title=lead.title if lead else None,
         version=host.tool.version, rules_digest=host.tool.rules_digest,

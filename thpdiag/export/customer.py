@@ -1,12 +1,11 @@
-"""What the verdict lacks, as sections of the capture script and as things that somebody has to do by hand.
+"""The data that a verdict lacks, as sections of the capture script and manual steps, and the letter that asks for it.
 
-Where nothing is decided, nearly everything is missing. The first request is for the few sections that touch most of the
-questions whose answer can be the verdict; the others are named as what may follow.
+Without a verdict nearly everything is missing. The first request has the few sections that help with most of the
+questions that can lead to a verdict; the others are named as possible later requests.
 
-The text for the customer's ticket, at 80 columns, with the script at its end.
-
-It says what is known in two sentences, what is missing and which question that decides, how to run the script and how
-long, what it costs the host, what it names and what it leaves out: people read it before they run it as root.
+The letter is text for the customer's ticket, at 80 columns, with the script at its end. It describes what is known in
+two sentences, what is missing and which question that answers, how to run the script and how long, its cost for the
+host, what it records and what it leaves out: people read it before they run the script as root.
 """
 
 from __future__ import annotations
@@ -22,17 +21,17 @@ from thpdiag.report import AnyResult, messages
 from thpdiag.report.escaping import lines, prose
 from thpdiag.report.layout import fold
 
-SECONDS, AT_ONCE = 120, 1  # how long the script runs: where something is recorded over time, and where nothing is
+SECONDS, SNAPSHOT_SECONDS = 120, 1  # duration of the script, with and without recordings over time
 INTERVAL = 10
-MOST = 4  # sections of the first request, beside those that every script has
-_DECISIVE = ("root_cause", "alternative")  # roles that a verdict can have
+MAX_SECTIONS = 4  # of the first request, in addition to those of every script
+_DECISIVE = ("root_cause", "alternative")  # roles of a lead finding
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """`hosts` are the completed documents of those that lack something.
+    """The missing data. `hosts` are the complete documents of the hosts that lack something.
 
-    `ranked` are the sections of the script that supply something, the most useful first; `later` those that wait.
+    `ranked` are the sections of the script that provide it, the most useful first; `later` those of a later request.
     """
 
     hosts: Sequence[Result]
@@ -42,24 +41,24 @@ class Wanted:
 
     @property
     def sections(self) -> list[Section]:
-        """What the script records, in the order in which it does."""
+        """The sections of the script in its order."""
         always = [section.name for section in sections() if section.always and self.ranked]
         return with_beside({*always, *(section.name for section in self.ranked)})
 
     @property
     def was_run(self) -> bool:
-        """Whether the script has run already, and what it recorded shows nothing."""
+        """Whether the script was run before, and its data shows nothing."""
         return any(AGAIN in messages.customer_request(host)[1] for host in self.hosts)
 
     @property
     def seconds(self) -> int:
-        """How long the script runs if nobody says otherwise."""
+        """The default duration of the script."""
         if not any(section.lasts for section in self.sections):
-            return AT_ONCE
+            return SNAPSHOT_SECONDS
         return LONGER if self.was_run else SECONDS
 
     def script(self, seconds: int = 0, interval: int = INTERVAL, pid: str = "") -> str:
-        """The script; empty if there is nothing that one could record."""
+        """Return the script; empty if nothing can be recorded."""
         if not self.sections:
             return ""
         seconds = seconds or self.seconds
@@ -67,32 +66,32 @@ class Wanted:
 
 
 def missing_questions(document: AnyResult) -> Wanted:
-    """What all hosts of a document lack together."""
+    """Return what all hosts of a document lack together."""
     hosts = [host for host in messages.hosts(document) if messages.customer_request(host)[1]]
     names = list(dict.fromkeys(name for host in hosts for name in missing(host)))
     ranked = _rank_sections(fewest(names), hosts)
-    first = ranked if any(map(messages.leading, hosts)) else _first(ranked)
+    first = ranked if any(map(messages.lead_finding, hosts)) else _first_request(ranked)
     taken = with_beside({section.name for section in first})
     return Wanted(hosts, first, [section for section in ranked if section not in taken], _by_hand(hosts, names))
 
 
-def _first(ranked: Sequence[Section]) -> list[Section]:
-    """Those of the first request; a single one does not wait for a second."""
+def _first_request(ranked: Sequence[Section]) -> list[Section]:
+    """Return the sections of the first request; a single further one is included."""
     counted = [section for section in ranked if not section.always]
-    waiting = counted[MOST:] if len(counted) > MOST + 1 else []
+    waiting = counted[MAX_SECTIONS:] if len(counted) > MAX_SECTIONS + 1 else []
     return [section for section in ranked if section not in waiting]
 
 
-def _rank_sections(found: Iterable[Section], hosts: Sequence[Result]) -> list[Section]:
-    """Each next the section that touches most of the questions that none before it touches; those of use only."""
+def _rank_sections(candidates: Iterable[Section], hosts: Sequence[Result]) -> list[Section]:
+    """Order sections so that each helps with most of the questions that those before do not; drop useless ones."""
     open_ = questions = [names for host in hosts for names in _questions(host)]
-    left = [section for section in found if _count_questions(section, questions)]
+    remaining = [section for section in candidates if _count_questions(section, questions)]
     ranked: list[Section] = []
-    while left:
+    while remaining:
         ranked.append(
-            max(left, key=lambda section: (_count_questions(section, open_), _count_questions(section, questions)))
+            max(remaining, key=lambda section: (_count_questions(section, open_), _count_questions(section, questions)))
         )
-        left.remove(ranked[-1])
+        remaining.remove(ranked[-1])
         open_ = [names for names in open_ if not any(map(ranked[-1].gives, names))]
     return ranked
 
@@ -102,26 +101,26 @@ def _count_questions(section: Section, questions: Iterable[Sequence[str]]) -> in
 
 
 def _questions(host: Result) -> list[list[str]]:
-    """What each open question lacks; where a finding leads, or no question tells it, each name is one."""
+    """Return the missing names of each open question; with a lead finding, or without questions, each name is one."""
     names = missing(host)
     roles = {rule.id: rule.role for rule in host.rules}
-    counts = [u for u in host.unknown if roles.get(u.rule) in (*_DECISIVE, None)]
-    found = [[name for name in unknown.missing if name in names] for unknown in counts]
-    return [[name] for name in names] if messages.leading(host) or not any(found) else found
+    decisive = [u for u in host.unknown if roles.get(u.rule) in (*_DECISIVE, None)]
+    questions = [[name for name in unknown.missing if name in names] for unknown in decisive]
+    return [[name] for name in names] if messages.lead_finding(host) or not any(questions) else questions
 
 
 def missing(host: Result) -> list[str]:
-    """The names that the verdict lacks; of documents that do not tell them, all that open rules lack."""
+    """Return the names that the verdict lacks; in documents without them all that undecided rules lack."""
     return list(host.ask.missing) or [name for unknown in host.unknown for name in unknown.missing]
 
 
 def _by_hand(hosts: Iterable[Result], names: Iterable[str]) -> list[str]:
-    """What no script records: a switch of a setting, the log of an application, the symbols of an old recording."""
+    """Return what no script records: a changed setting, the log of an application, symbols of an old recording."""
     recorded = {request(name) for name in names if _is_recorded(name)}
     others = [request(name) for name in names if not _is_recorded(name)]
-    told = [command for host in hosts for command in messages.customer_request(host)[1]]
-    of_names = {*recorded, *others, *map(over_time, recorded), AGAIN}
-    return list(dict.fromkeys(c for c in (*(t for t in told if t not in of_names), *others) if c and c not in recorded))
+    asked = [command for host in hosts for command in messages.customer_request(host)[1]]
+    covered = {*recorded, *others, *map(over_time, recorded), AGAIN}
+    return list(dict.fromkeys(c for c in (*(t for t in asked if t not in covered), *others) if c and c not in recorded))
 
 
 def _is_recorded(name: str) -> bool:
@@ -130,8 +129,8 @@ def _is_recorded(name: str) -> bool:
 
 FILE = "thp-capture.sh"
 FENCE = "```"
-MOST_HOSTS = 5
-MOST_REASONS = 3
+MAX_HOSTS = 5
+MAX_REASONS = 3
 _PROCESS = re.compile(r"(.{1,64}) \(\d{1,9}\)")
 NOTHING = "Nothing is missing: the verdict needs no further data."
 _NOT_READ = (
@@ -141,7 +140,7 @@ _NOT_READ = (
 
 
 def letter(wanted: Wanted, seconds: int = 0) -> str:
-    """The text without the script."""
+    """Return the text without the script."""
     seconds = seconds or wanted.seconds
     parts = [_host_sentences(wanted), _missing(wanted)]
     if wanted.sections:
@@ -152,33 +151,33 @@ def letter(wanted: Wanted, seconds: int = 0) -> str:
 
 
 def with_script(text: str, script: str) -> str:
-    """Both in one piece; the marks around the script are those of Markdown."""
+    """Return text and script; the fence around the script is that of Markdown."""
     return f"{text}\n{FENCE}sh\n{script}{FENCE}\n" if script else text
 
 
 def _host_sentences(wanted: Wanted) -> Iterator[str]:
-    """Two sentences for each host."""
+    """Yield two sentences for each host."""
     yield "Known so far"
-    for host in wanted.hosts[:MOST_HOSTS]:
+    for host in wanted.hosts[:MAX_HOSTS]:
         name = messages.name(host)
         about = "The host" if name == messages.NAMELESS else f"Host {name}"
         yield from fold(_text(f"{about}: {messages.sentence(host)} {_so_far(host)}"), "- ")
-    if len(wanted.hosts) > MOST_HOSTS:
-        yield f"- and {len(wanted.hosts) - MOST_HOSTS} more hosts"
+    if len(wanted.hosts) > MAX_HOSTS:
+        yield f"- and {len(wanted.hosts) - MAX_HOSTS} more hosts"
 
 
 def _so_far(host: Result) -> str:
-    finding = messages.leading(host)
+    finding = messages.lead_finding(host)
     if finding:
         reason = messages.confidence_reason(finding)
         return f"This is {finding.confidence}, not certain: {reason[:1].lower()}{reason[1:]}"
-    out = len(messages.ruled_out(host))
-    ruled = f"rules out {messages.plural(out, 'explanation')} and " if out else ""
+    denials = len(messages.ruled_out(host))
+    ruled = f"rules out {messages.plural(denials, 'explanation')} and " if denials else ""
     return f"What was sent {ruled}leaves {messages.plural(len(host.unknown), 'question')} open."
 
 
 def _missing(wanted: Wanted) -> Iterator[str]:
-    """What to record, a line each with what it tells, the most useful first; what may follow."""
+    """Yield what to record, one line each, the most useful first, and what may be requested later."""
     status = {host.verdict.status for host in wanted.hosts}
     yield "What is missing, and why" if status & {"found", "cannot_tell"} else "If the host is slow anyway"
     if wanted.was_run:
@@ -188,27 +187,27 @@ def _missing(wanted: Wanted) -> Iterator[str]:
     if wanted.later:
         more = ", ".join(section.what for section in wanted.later)
         yield from fold(f"If that does not decide it, we will ask for {more}.")
-    because = dict.fromkeys(b for host in wanted.hosts for unknown in _open(host) for b in unknown.because)
-    for reason in list(because)[:MOST_REASONS]:
+    because = dict.fromkeys(b for host in wanted.hosts for unknown in _open_rules(host) for b in unknown.because)
+    for reason in list(because)[:MAX_REASONS]:
         yield from fold(_text(reason), "  ")
 
 
-def _open(host: Result) -> list[UnknownRule]:
-    """The open rules that the verdict waits for; where a finding leads, others make no difference."""
-    if messages.leading(host):
+def _open_rules(host: Result) -> list[UnknownRule]:
+    """Return the undecided rules that the verdict waits for; with a lead finding, others make no difference."""
+    if messages.lead_finding(host):
         return []
     names = set(missing(host))
     return [unknown for unknown in host.unknown if names & set(unknown.missing)]
 
 
 def _run(wanted: Wanted, seconds: int) -> Iterator[str]:
-    names = ", ".join(name for host in wanted.hosts[:MOST_HOSTS] if (name := messages.name(host)) != messages.NAMELESS)
+    names = ", ".join(name for host in wanted.hosts[:MAX_HOSTS] if (name := messages.name(host)) != messages.NAMELESS)
     where = f"on the host ({names})" if names else "on the host"
-    timely = any(section.lasts for section in wanted.sections)
+    has_recordings = any(section.lasts for section in wanted.sections)
     yield "How to record it"
     yield from fold(_text(f"1. Save the script below as {FILE} {where}."), "", "   ")
     yield from fold(f"2. Read it. `sh {FILE} -n` prints what it would do, and does nothing.", "", "   ")
-    when = "WHILE THE HOST IS SLOW, as root" if timely else "As root, at any time"
+    when = "WHILE THE HOST IS SLOW, as root" if has_recordings else "As root, at any time"
     yield from fold(f"3. {when}: `sh {FILE}`. It takes about {seconds + 20} seconds; Ctrl-C ends it early.", "", "   ")
     if process := _process(wanted):
         text = f"If {process} is not among the largest processes, add `-p PID` with its process number."
@@ -217,11 +216,11 @@ def _run(wanted: Wanted, seconds: int) -> Iterator[str]:
 
 
 def _process(wanted: Wanted) -> str:
-    """The process that a finding is about, where processes are watched."""
+    """Return the process that a finding is about, if the script records processes."""
     if not any(section.name == "processes" for section in wanted.sections):
         return ""
-    found = (_PROCESS.fullmatch(f.entity or "") for host in wanted.hosts if (f := messages.leading(host)))
-    return next((match[1] for match in found if match), "")
+    matches = (_PROCESS.fullmatch(f.entity or "") for host in wanted.hosts if (f := messages.lead_finding(host)))
+    return next((match[1] for match in matches if match), "")
 
 
 def _cost(sections: Sequence[Section]) -> Iterator[str]:
@@ -250,5 +249,5 @@ def _letter_by_hand(wanted: Wanted) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Words of strangers on one line, which cannot end the block of the script."""
+    """Return untrusted text on one line that cannot end the block of the script."""
     return prose(text).replace(FENCE, "'''")

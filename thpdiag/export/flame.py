@@ -1,17 +1,17 @@
-"""A profile as folded stacks, as speedscope's file, and all of it as one JSON document.
+"""A profile as folded stacks, as a speedscope file, or completely as one JSON document.
 
     java;start_thread;page_fault;do_huge_pmd_anonymous_page;compact_zone 417         folded, root first
 
     {"$schema": ..., "shared": {"frames": [{"name": "main"}]}, "profiles": [{"type": "sampled", "unit": "none",
      "startValue": 0, "endValue": 417, "samples": [[0, 1]], "weights": [417]}]}      speedscope
 
-Samples are added up by task, process, command or CPU. Idle ones are left out unless they are asked for; what was left
-out is counted. What differs only in address or object is one. Names are written as stackcollapse-perf.pl does, so that
-its viewers and filters fit: `[libjvm.so]` for a function without a name in that object, `_[k]` behind a kernel function
-on request, `java-1234/1240` for a thread. What folded text cannot carry is replaced: `;` by `:`, control characters by
-their escapes. Lines are sorted, those of samples without a stack stand last. Source of the second: speedscope's
-documentation of its file format. The JSON document is described by profile.schema.json beside this file; nothing of the
-profile is lost in it but the time of single samples (`heat` tells their number) and what `--by` adds up.
+Samples are summed by task, process, command or CPU. Idle samples are left out by default, and counted. Frames that
+differ only in address or object are merged. Names are written as stackcollapse-perf.pl does, so that its viewers and
+filters work: `[libjvm.so]` for a function without a name in that object, `_[k]` after a kernel function on request,
+`java-1234/1240` for a thread. Folded text replaces what it cannot contain: `;` by `:`, control characters by their
+escapes. Lines are sorted, samples without a stack last. Source of the second format: speedscope's documentation of its
+file format. The JSON document is described by profile.schema.json in this folder; it has everything except the time of
+single samples (`heat` has their number) and what `--by` sums up.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from thpdiag.model.ragged import distinct, list_indices, starts_of
 from thpdiag.report.escaping import visible
 
 Ints = NDArray[np.int64]
-MOST = float(1 << 62)
-PERCENT = 1000  # counts per percent: perf prints two decimals, shares of shares have more
+MAX_COUNT = float(1 << 62)
+COUNTS_PER_PERCENT = 1000  # perf prints two decimals, products of shares have more
 
 
 class By(StrEnum):
@@ -59,7 +59,7 @@ class Weight(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Who ran, as far as the groups tell them apart."""
+    """The task or CPU of samples, as far as the groups distinguish them."""
 
     task: Task = field(default_factory=Task)
     cpu: int | None = None
@@ -69,7 +69,7 @@ class Group:
 class Counted:
     """Columns of equal length: `weight` and `samples` of chain number `chain` in group number `group`.
 
-    `rows` are the samples themselves, `idle_samples` and `idle_weight` those of idle CPUs, which are in them if `idle`;
+    `rows` are the samples themselves, `idle_samples` and `idle_weight` those of idle CPUs, included if `idle`;
     `unlisted` is what a table of percentages leaves out.
     """
 
@@ -88,19 +88,19 @@ class Counted:
 
 
 def count_stacks(profile: Profile, by: By = By.COMM, *, idle: bool = False, process: str = "") -> Counted:
-    """The samples of a profile, of one process (its pid or command) if one is named, added up by chain and group."""
-    every, busy = profile.rows, compiled_profile(profile).rows
+    """Return the samples of a profile, or of one process (pid or command), summed by chain and group."""
+    all_rows, busy = profile.rows, compiled_profile(profile).rows
     if process:
-        mine = np.fromiter((process in (t.comm, str(t.pid)) for t in profile.tasks), np.bool_, len(profile.tasks))
-        every, busy = every.only(mine[every.task]), busy.only(mine[busy.task])
-    rows = every if idle else busy
+        is_wanted = np.fromiter((process in (t.comm, str(t.pid)) for t in profile.tasks), np.bool_, len(profile.tasks))
+        all_rows, busy = all_rows.only(is_wanted[all_rows.task]), busy.only(is_wanted[busy.task])
+    rows = all_rows if idle else busy
     if by is By.CPU:
         cpus, group = np.unique(rows.cpu, return_inverse=True)
         groups = tuple(Group(cpu=None if cpu == UNKNOWN else cpu) for cpu in cpus.tolist())
     else:
         numbers: dict[Task, int] = {}
-        of_task = [numbers.setdefault(TASKS[by](task), len(numbers)) for task in profile.tasks]
-        groups, group = tuple(map(Group, numbers)), np.array(of_task, np.int64)[rows.task]
+        task_groups = [numbers.setdefault(TASKS[by](task), len(numbers)) for task in profile.tasks]
+        groups, group = tuple(map(Group, numbers)), np.array(task_groups, np.int64)[rows.task]
     count = max(1, len(profile.chains))
     keys, place = np.unique(group.astype(np.int64) * count + rows.chain, return_inverse=True)
     samples = np.zeros(len(keys), np.int64)
@@ -115,22 +115,23 @@ def count_stacks(profile: Profile, by: By = By.COMM, *, idle: bool = False, proc
         samples=samples,
         rows=rows,
         idle=idle,
-        idle_samples=int(every.samples.sum() - busy.samples.sum()),
-        idle_weight=float(every.weight.sum() - busy.weight.sum()),
+        idle_samples=int(all_rows.samples.sum() - busy.samples.sum()),
+        idle_weight=float(all_rows.weight.sum() - busy.weight.sum()),
         unlisted=0.0 if process else profile.ledger.unlisted,
     )
 
 
-def counts(known: Counted, weight: Weight) -> tuple[Ints, str]:
-    """A whole number for each row, and what it counts.
+def counts(stacks: Counted, weight: Weight) -> tuple[Ints, str]:
+    """Return an integer for each row, and what it counts.
 
-    Percentages become thousandths of a percent, at least one; so they stay visible and viewers need no fractions.
+    Percentages become thousandths of a percent, at least one, so that they stay visible and viewers need no fractions.
     """
-    if weight is Weight.SAMPLES and len(known.samples) and known.samples.min() > 0:
-        return known.samples, "samples"
-    scale = PERCENT if known.profile.percent_only else 1
-    numbers = np.nan_to_num(np.rint(known.weight * scale)).clip(int(known.profile.percent_only), MOST).astype(np.int64)
-    return numbers, "thousandths of a percent" if known.profile.percent_only else "period"
+    if weight is Weight.SAMPLES and len(stacks.samples) and stacks.samples.min() > 0:
+        return stacks.samples, "samples"
+    in_percent = stacks.profile.percent_only
+    numbers = np.nan_to_num(np.rint(stacks.weight * (COUNTS_PER_PERCENT if in_percent else 1)))
+    unit = "thousandths of a percent" if in_percent else "period"
+    return numbers.clip(int(in_percent), MAX_COUNT).astype(np.int64), unit
 
 
 TASKS: dict[By, Callable[[Task], Task]] = {
@@ -146,12 +147,12 @@ UNLISTED = "[unlisted]"  # what a table of percentages leaves out
 
 
 def safe(name: str) -> str:
-    """The name on one line and without a `;`."""
+    """Return the name on one line and without a `;`."""
     return visible(name).replace(";", ":").strip()
 
 
 def label(frame: Frame, kernel_mark: str = "") -> str:
-    """The function's name, else the object that it is in."""
+    """Return the function's name, else the object that contains it."""
     name, dso = frame.name, frame.dso
     if is_unresolved(name):
         if not dso or dso == NAMELESS:
@@ -162,7 +163,7 @@ def label(frame: Frame, kernel_mark: str = "") -> str:
 
 
 def root(group: Group, by: By) -> str:
-    """What stands before the first function; nothing for `By.NONE`."""
+    """Return the text before the first function; empty for `By.NONE`."""
     task = group.task
     if by is By.NONE:
         return ""
@@ -177,9 +178,9 @@ def root(group: Group, by: By) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Labelled:
-    """`counts[i]` of stack `stacks[of_row[i]]` under root `roots[i]`; what `unit` they are.
+    """`counts[i]` of stack `stacks[of_row[i]]` under root `roots[i]`, in `unit`.
 
-    Stacks and roots hold numbers of `labels`, the root of the stack first.
+    Stacks, root first, and roots are indices of `labels`.
     """
 
     labels: tuple[str, ...]
@@ -190,21 +191,21 @@ class Labelled:
     unit: str
 
 
-def label_stacks(known: Counted, weight: Weight = Weight.SAMPLES, kernel_mark: str = "") -> Labelled:
-    """The stacks of a profile by their labels."""
-    chains, numbers = known.profile.chains, dict[str, int]()
-    of_frame = np.fromiter(
-        (numbers.setdefault(label(f, kernel_mark), len(numbers)) for f in known.profile.frames), np.int64
+def label_stacks(counted: Counted, weight: Weight = Weight.SAMPLES, kernel_mark: str = "") -> Labelled:
+    """Return the stacks of a profile by their labels."""
+    chains, numbers = counted.profile.chains, dict[str, int]()
+    frame_labels = np.fromiter(
+        (numbers.setdefault(label(f, kernel_mark), len(numbers)) for f in counted.profile.frames), np.int64
     )
-    values = of_frame[chains.frames]
+    values = frame_labels[chains.frames]
     first, same = distinct(values, chains.starts)
-    # Two groups may have one name; -1: there is no root, and a sample without a stack gets a frame instead.
-    names = [root(group, known.by) for group in known.groups]
-    of_group = np.array([numbers.setdefault(n, len(numbers)) if n else -1 for n in names], np.int64).reshape(-1)
+    # Two groups may have the same name; -1: no root, so that a sample without a stack gets a frame instead.
+    names = [root(group, counted.by) for group in counted.groups]
+    group_labels = np.array([numbers.setdefault(n, len(numbers)) if n else -1 for n in names], np.int64).reshape(-1)
     width = max(1, len(first))
-    keys, place = np.unique((of_group[known.group] + 1) * width + same[known.chain], return_inverse=True)
+    keys, place = np.unique((group_labels[counted.group] + 1) * width + same[counted.chain], return_inverse=True)
     sums = np.zeros(len(keys), np.int64)
-    numbers_of_row, unit = counts(known, weight)
+    numbers_of_row, unit = counts(counted, weight)
     np.add.at(sums, place, numbers_of_row)
     used, of_row = np.unique(keys % width, return_inverse=True)
     begins, ends = chains.starts[first[used]].tolist(), chains.starts[first[used] + 1].tolist()
@@ -212,59 +213,59 @@ def label_stacks(known: Counted, weight: Weight = Weight.SAMPLES, kernel_mark: s
     roots = (keys // width - 1).tolist()
     if -1 in roots and [] in stacks:
         stacks[stacks.index([])] = [numbers.setdefault(NAMELESS, len(numbers))]
-    found = Labelled(tuple(numbers), stacks, roots, of_row.tolist(), sums.tolist(), unit)
-    told = float(known.weight.sum())
-    rest = round(known.unlisted * float(sums.sum()) / told) if known.profile.percent_only and told > 0 else 0
-    return _with_rest(found, root(Group(), known.by), rest) if rest else found
+    labelled = Labelled(tuple(numbers), stacks, roots, of_row.tolist(), sums.tolist(), unit)
+    listed = float(counted.weight.sum())
+    rest = round(counted.unlisted * float(sums.sum()) / listed) if counted.profile.percent_only and listed > 0 else 0
+    return _with_rest(labelled, root(Group(), counted.by), rest) if rest else labelled
 
 
-def _with_rest(found: Labelled, name: str, rest: int) -> Labelled:
-    """With what the source does not list, so that shares in the picture are those of all samples."""
-    labels = dict.fromkeys((*found.labels, UNLISTED, *([name] if name else [])))
+def _with_rest(labelled: Labelled, name: str, rest: int) -> Labelled:
+    """Add what the source does not list, so that shares in the picture are those of all samples."""
+    labels = dict.fromkeys((*labelled.labels, UNLISTED, *([name] if name else [])))
     numbers = {label: number for number, label in enumerate(labels)}
     return replace(
-        found,
+        labelled,
         labels=tuple(labels),
-        stacks=[*found.stacks, [numbers[UNLISTED]]],
-        roots=[*found.roots, numbers[name] if name else -1],
-        of_row=[*found.of_row, len(found.stacks)],
-        counts=[*found.counts, rest],
+        stacks=[*labelled.stacks, [numbers[UNLISTED]]],
+        roots=[*labelled.roots, numbers[name] if name else -1],
+        of_row=[*labelled.of_row, len(labelled.stacks)],
+        counts=[*labelled.counts, rest],
     )
 
 
-def folded_text(known: Labelled) -> str:
-    """The text, with a line end after each stack."""
-    names = known.labels
-    texts = [";".join([names[i] for i in stack]) for stack in known.stacks]
+def folded_text(labelled: Labelled) -> str:
+    """Return the text, with a line end after each stack."""
+    names = labelled.labels
+    texts = [";".join([names[i] for i in stack]) for stack in labelled.stacks]
     lines = [
         (f"{names[root]};{texts[stack]}" if texts[stack] else names[root]) if root >= 0 else texts[stack]
-        for root, stack in zip(known.roots, known.of_row, strict=True)
+        for root, stack in zip(labelled.roots, labelled.of_row, strict=True)
     ]
-    both = sorted(zip(lines, known.counts, strict=True), key=lambda item: (";" not in item[0], item))
-    return "".join([f"{line} {count}\n" for line, count in both])
+    counted = sorted(zip(lines, labelled.counts, strict=True), key=lambda item: (";" not in item[0], item))
+    return "".join([f"{line} {count}\n" for line, count in counted])
 
 
 SPEEDSCOPE_SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
-def speedscope(known: Labelled, title: str) -> Mapping[str, Any]:
-    """The document; what the weights count stands in the name of the profile."""
-    rows = zip(known.roots, known.of_row, strict=True)
+def speedscope(labelled: Labelled, title: str) -> Mapping[str, Any]:
+    """Return the document; the name of the profile has the unit of the weights."""
+    rows = zip(labelled.roots, labelled.of_row, strict=True)
     return {
         "$schema": SPEEDSCOPE_SCHEMA,
         "exporter": f"thpdiag {__version__}",
         "name": title,
         "activeProfileIndex": 0,
-        "shared": {"frames": [{"name": label} for label in known.labels]},
+        "shared": {"frames": [{"name": label} for label in labelled.labels]},
         "profiles": [
             {
                 "type": "sampled",
-                "name": f"{title}, {known.unit}",
+                "name": f"{title}, {labelled.unit}",
                 "unit": "none",
                 "startValue": 0,
-                "endValue": sum(known.counts),
-                "samples": [([root] if root >= 0 else []) + known.stacks[stack] for root, stack in rows],
-                "weights": known.counts,
+                "endValue": sum(labelled.counts),
+                "samples": [([root] if root >= 0 else []) + labelled.stacks[stack] for root, stack in rows],
+                "weights": labelled.counts,
             }
         ],
     }
@@ -275,7 +276,7 @@ BINS = round(1 / BIN)
 
 
 def heat(profile: Profile, rows: Rows) -> dict[str, Any] | None:
-    """The cells, None if the profile has no times or no numbers of samples."""
+    """Return the cells, None if the profile has no times or no numbers of samples."""
     known = rows.only(rows.bin != UNKNOWN)
     if not profile.has_time or not len(known) or known.samples.max() <= 0:
         return None
@@ -299,15 +300,15 @@ LEDGER = ("read", "kept", "without_stack", "unknown_symbol", "truncated", "odd",
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of the document."""
+    """Return the JSON Schema (draft 2020-12) of the document."""
     text = files(__package__).joinpath("profile.schema.json").read_text(encoding="utf-8")
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 
 
-def document(known: Counted, options: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The document; `options` are those that chose what is in it."""
-    profile = known.profile
+def document(counted: Counted, options: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Return the document; `options` are those that selected its content."""
+    profile = counted.profile
     return {
         "schema": DOCUMENT_SCHEMA,
         "tool": {"version": __version__, "options": dict(options or {})},
@@ -316,9 +317,9 @@ def document(known: Counted, options: Mapping[str, str] | None = None) -> dict[s
         ),
         "capabilities": _capabilities(profile),
         **_drop_none({"start": _moment(profile.start), "end": _moment(profile.end), "stated": profile.total_samples}),
-        "totals": _totals(known),
-        **_columns(known),
-        "heat": heat(profile, known.rows),
+        "totals": _totals(counted),
+        **_columns(counted),
+        "heat": heat(profile, counted.rows),
         "families": _families(profile),
         "ledger": _drop_none(
             {name: getattr(profile.ledger, name) for name in LEDGER} | {"odd": dict(profile.ledger.odd)}
@@ -328,7 +329,7 @@ def document(known: Counted, options: Mapping[str, str] | None = None) -> dict[s
 
 
 def _drop_none(values: Mapping[str, object]) -> dict[str, object]:
-    """What is not None: absent is unknown."""
+    """Return the values that are not None: an absent key is unknown."""
     return {key: value for key, value in values.items() if value is not None}
 
 
@@ -337,12 +338,12 @@ def _moment(moment: Moment | None) -> dict[str, object] | None:
 
 
 def _number(value: float) -> float | int:
-    """Whole numbers without a point."""
+    """Return integers without a decimal point."""
     return int(value) if value.is_integer() else value
 
 
 def _capabilities(profile: Profile) -> dict[str, object]:
-    """What the source can tell."""
+    """Return which information the source contains."""
     nameless = any(f.kernel and is_unresolved(f.name) for f in profile.frames)
     return {
         "stacks": str(profile.stacks),
@@ -357,47 +358,47 @@ def _capabilities(profile: Profile) -> dict[str, object]:
     }
 
 
-def _totals(known: Counted) -> dict[str, object]:
+def _totals(counted: Counted) -> dict[str, object]:
     return {
-        "samples": int(known.samples.sum()),
-        "weight": _number(float(known.weight.sum())),
-        "idle": "included" if known.idle else "left_out",
-        "idle_samples": known.idle_samples,
-        "idle_weight": _number(known.idle_weight),
+        "samples": int(counted.samples.sum()),
+        "weight": _number(float(counted.weight.sum())),
+        "idle": "included" if counted.idle else "left_out",
+        "idle_samples": counted.idle_samples,
+        "idle_weight": _number(counted.idle_weight),
     }
 
 
-def _columns(known: Counted) -> dict[str, Any]:
-    """Frames, stacks, tasks and rows, of the first three only those that some row uses, numbered anew."""
-    chains = known.profile.chains
-    chain, stack = np.unique(known.chain, return_inverse=True)
-    group, task = np.unique(known.group, return_inverse=True)
+def _columns(counted: Counted) -> dict[str, Any]:
+    """Return frames, stacks, tasks and rows; the first three only if a row uses them, numbered anew."""
+    chains = counted.profile.chains
+    chain, stack = np.unique(counted.chain, return_inverse=True)
+    group, task = np.unique(counted.group, return_inverse=True)
     begins, lengths = chains.starts[chain], np.diff(chains.starts)[chain]
     frame, flat = np.unique(chains.frames[list_indices(begins, lengths)], return_inverse=True)
     starts, numbers = starts_of(lengths).tolist(), flat.tolist()
     return {
-        "by": str(known.by),
+        "by": str(counted.by),
         "frames": [
             _drop_none({"name": f.name, "dso": f.dso or None, "kernel": f.kernel, "address": f.address})
-            for f in (known.profile.frames[i] for i in frame.tolist())
+            for f in (counted.profile.frames[i] for i in frame.tolist())
         ],
         "stacks": [numbers[b:e] for b, e in pairwise(starts)],
         "cut": [] if chains.cut is None else np.flatnonzero(chains.cut[chain]).tolist(),
         "tasks": [
             _drop_none({"comm": g.task.comm or None, "pid": g.task.pid, "tid": g.task.tid, "cpu": g.cpu})
-            for g in (known.groups[i] for i in group.tolist())
+            for g in (counted.groups[i] for i in group.tolist())
         ],
         "rows": {
             "stack": stack.tolist(),
             "task": task.tolist(),
-            "weight": [_number(w) for w in known.weight.tolist()],
-            "samples": known.samples.tolist(),
+            "weight": [_number(w) for w in counted.weight.tolist()],
+            "samples": counted.samples.tolist(),
         },
     }
 
 
 def _families(profile: Profile) -> dict[str, float]:
-    """Of all non-idle weight, whatever was asked for, what has a function of the family in its stack."""
-    known = compiled_profile(profile)
-    shares = {name: known.share(name) for name in sorted(families())}
+    """Return the share of each symbol family in all non-idle weight, whatever options were given."""
+    compiled = compiled_profile(profile)
+    shares = {name: compiled.share(name) for name in sorted(families())}
     return {name: float(f"{share:.6g}") for name, share in shares.items() if share > 0}

@@ -1,4 +1,4 @@
-"""Rows of series as CSV, as one JSON document, or as a Parquet file: each the columns of one metric of one entity."""
+"""Rows of series as CSV, as one JSON document, or as a Parquet file: the columns of one metric of one entity each."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ NO_PARQUET = "Parquet is written by pyarrow, which is not installed: pip install
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The rows of `metric` that a source has: equally long columns.
+    """The rows of `metric` from one source, as columns of equal length.
 
-    `times` are dates and times in ISO 8601 on a wall clock (with a Z if it is UTC), else seconds of `clock`; None where
-    a row has none. A row that is an average since boot is marked.
+    `times` are ISO 8601 texts on a wall clock (with a Z for UTC), else seconds of `clock`; None for rows without a
+    time. `since_boot` marks averages since boot.
     """
 
     host: str
@@ -54,7 +54,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class Listed:
-    """How much there is of a metric: rows, entities with their kinds, and in which files."""
+    """The amount of data of a metric: rows, entities with their kinds, and members."""
 
     rows: int = 0
     entities: dict[Entity, str] = field(default_factory=dict)
@@ -62,36 +62,36 @@ class Listed:
 
 
 def list_metrics(cases: Iterable[Case]) -> dict[str, Listed]:
-    """All metrics, by name."""
-    found: dict[str, Listed] = {}
+    """Return all metrics by name."""
+    metrics: dict[str, Listed] = {}
     for table in (table for case in cases for state in case.states for table in make_tables(state.samples)):
         for name in table.metrics:
-            one = found.setdefault(name, Listed())
+            listed = metrics.setdefault(name, Listed())
             if isinstance(table.samples, Series):
-                one.rows += int(np.count_nonzero(~np.isnan(table.samples.values[name])))
+                listed.rows += int(np.count_nonzero(~np.isnan(table.samples.values[name])))
             else:
-                one.rows += sum(name in sample.values for sample in table.samples)
-            one.entities[table.entity] = table.kind
-            one.members.add(table.member)
-    return dict(sorted(found.items()))
+                listed.rows += sum(name in sample.values for sample in table.samples)
+            listed.entities[table.entity] = table.kind
+            listed.members.add(table.member)
+    return dict(sorted(metrics.items()))
 
 
 def match_metrics(wanted: Sequence[str], known: Collection[str]) -> tuple[list[str], list[str]]:
-    """The metrics that are meant by names, aliases and patterns; and what means none."""
-    found: dict[str, None] = {}
+    """Return the metrics that match names, aliases and patterns, and the words that match none."""
+    matched: dict[str, None] = {}
     unknown = []
     for word in wanted:
         if set("*?[") & set(word) and word not in known:
             names = [name for name in known if fnmatchcase(name, word)]
         else:
             names = [name for name in possible_names(word) if name in known][:1]
-        found |= dict.fromkeys(names)
+        matched |= dict.fromkeys(names)
         unknown += [word] * (not names)
-    return list(found), unknown
+    return list(matched), unknown
 
 
 def metric_rows(cases: Iterable[Case], metrics: Sequence[str]) -> Iterator[Recorded]:
-    """All rows of these metrics, metric by metric."""
+    """Yield all rows of these metrics, metric by metric."""
     tables = [(case.name, table) for case in cases for state in case.states for table in make_tables(state.samples)]
     for metric in metrics:
         known = term(metric)
@@ -108,7 +108,7 @@ Columns = tuple[str, float, list[str | float | None], list[float], list[int | No
 
 
 def _columns(table: Table, metric: str) -> Columns:
-    """Clock and resolution; times, values, lines, marks of averages since boot, of the rows with the metric."""
+    """Return clock and resolution, then times, values, lines and since-boot marks of the rows with the metric."""
     if isinstance(samples := table.samples, Series):
         column = samples.values[metric]
         keep = ~np.isnan(column)
@@ -142,63 +142,63 @@ def _times(seconds: Floats, clock: Clock | None) -> list[str | float | None]:
     return [f"{text}{zone}" if good else None for text, good in zip(texts, known.tolist(), strict=True)]
 
 
-def csv_text(found: Sequence[Recorded]) -> str:
-    """A header, then a row per value; a column per label of the entities."""
-    labels = _labels(found)
+def csv_text(recorded: Sequence[Recorded]) -> str:
+    """Return a header, then a row per value, with a column per label of the entities."""
+    labels = _labels(recorded)
     text = io.StringIO()
     write = csv_writer(text, "\n")
     write((*FIRST_COLUMNS, *labels, *LAST_COLUMNS))
-    for one in found:
-        entity, source = tuple(one.entity.get(label) for label in labels), (one.member, one.reader)
-        for time, value, mark, line in zip(one.times, one.values, one.since_boot, one.lines, strict=True):
-            # whole numbers without a fraction, others as exactly as they are known
+    for series in recorded:
+        entity, source = tuple(series.entity.get(label) for label in labels), (series.member, series.reader)
+        for time, value, mark, line in zip(series.times, series.values, series.since_boot, series.lines, strict=True):
+            # integers without a fraction, other values with full precision
             number = int(value) if math.isfinite(value) and value == int(value) else value
-            write((one.host, one.metric, time, one.clock, *entity, number, one.unit, mark, *source, line))
+            write((series.host, series.metric, time, series.clock, *entity, number, series.unit, mark, *source, line))
     return text.getvalue()
 
 
-def _labels(found: Iterable[Recorded]) -> list[str]:
-    """The labels that tell entities apart, in the order in which they come."""
-    return list(dict.fromkeys(label for one in found for label in one.entity))
+def _labels(recorded: Iterable[Recorded]) -> list[str]:
+    """Return the labels of the entities in order of appearance."""
+    return list(dict.fromkeys(label for series in recorded for label in series.entity))
 
 
-def json_text(found: Sequence[Recorded]) -> str:
-    """One document: each series once, its rows as [time, value, line]."""
+def json_text(recorded: Sequence[Recorded]) -> str:
+    """Return one document with each series once, its rows as [time, value, line]."""
     series = [
         {
-            **{name: getattr(one, name) for name in ("host", "metric", "unit", "kind", "means")},
-            "entity": dict(one.entity),
-            "member": one.member,
-            "reader": one.reader,
-            "clock": one.clock or None,
-            "resolution": one.resolution,
+            **{name: getattr(item, name) for name in ("host", "metric", "unit", "kind", "means")},
+            "entity": dict(item.entity),
+            "member": item.member,
+            "reader": item.reader,
+            "clock": item.clock or None,
+            "resolution": item.resolution,
             "columns": ["time", "value", "line"],
-            "rows": [list(row) for row in zip(one.times, one.values, one.lines, strict=True)],
-            "since_boot": [at for at, mark in enumerate(one.since_boot) if mark],
+            "rows": [list(row) for row in zip(item.times, item.values, item.lines, strict=True)],
+            "since_boot": [at for at, mark in enumerate(item.since_boot) if mark],
         }
-        for one in found
+        for item in recorded
     ]
     return compact({"schema": SCHEMA, "series": series}) + "\n"
 
 
-def parquet_bytes(found: Sequence[Recorded]) -> bytes:
-    """The rows of the CSV as a Parquet file: values as doubles; times as timestamps where all of them are in UTC."""
+def parquet_bytes(recorded: Sequence[Recorded]) -> bytes:
+    """Return the rows of the CSV as a Parquet file: values as doubles; times as timestamps if all are in UTC."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError as missing:
         raise UsageError(NO_PARQUET) from missing
-    columns: dict[str, Any] = {name: [] for name in (*FIRST_COLUMNS, *_labels(found), *LAST_COLUMNS)}
-    for one in found:
-        of_row = {"time": one.times, "value": one.values, "since_boot": one.since_boot, "line": one.lines}
-        same = {name: getattr(one, name) for name in ("host", "metric", "unit", "member", "reader")}
-        same |= {"clock": one.clock or None, **one.entity}
+    columns: dict[str, Any] = {name: [] for name in (*FIRST_COLUMNS, *_labels(recorded), *LAST_COLUMNS)}
+    for row in recorded:
+        varying = {"time": row.times, "value": row.values, "since_boot": row.since_boot, "line": row.lines}
+        constants = {name: getattr(row, name) for name in ("host", "metric", "unit", "member", "reader")}
+        constants |= {"clock": row.clock or None, **row.entity}
         for name, column in columns.items():
-            column += of_row.get(name) or [same.get(name)] * len(one.values)
+            column += varying.get(name) or [constants.get(name)] * len(row.values)
     kinds = {"value": pa.float64(), "since_boot": pa.bool_(), "line": pa.int64()}
     times = columns["time"]
     arrays = {name: pa.array(cells, kinds.get(name, pa.string())) for name, cells in columns.items() if name != "time"}
-    if {one.clock for one in found} - {""} == {"utc"}:
+    if {row.clock for row in recorded} - {""} == {"utc"}:
         plain = pa.array([None if time is None else str(time).removesuffix("Z") for time in times], pa.string())
         arrays["time"] = plain.cast(pa.timestamp("ms")).cast(pa.timestamp("ms", tz="UTC"))
     else:
@@ -216,7 +216,7 @@ FORMATS: Mapping[str, Callable[[Sequence[Recorded]], str | bytes]] = {
 
 
 def target(text: str) -> tuple[str, Path]:
-    """Format and file of `-o`: `csv`, `parquet=FILE`, or a file whose name says it; `-` is standard output."""
+    """Return format and file of `-o`: `csv`, `parquet=FILE`, or a file with an extension; `-` is standard output."""
     name, sign, rest = text.partition("=")
     if sign and name in FORMATS and rest:
         return name, Path(rest)

@@ -456,7 +456,7 @@ def open_bundle(stored: StoredResult, presentation: Presentation, marks: Marks, 
         return closed
     try:
         hosts = messages.hosts(marks(_needed_parts(document)))
-        return replace(closed, hosts=hosts, found=locate_findings(hosts, presentation, prints, closed.path))
+        return replace(closed, hosts=hosts, findings=locate_findings(hosts, presentation, prints, closed.path))
     except MALFORMED as error:
         return _damaged_bundle(closed, error)
 
@@ -464,7 +464,7 @@ def open_bundle(stored: StoredResult, presentation: Presentation, marks: Marks, 
 def _damaged_bundle(bundle: Bundle, error: Exception) -> Bundle:
     """A document is from a process that read what strangers sent; one without the form of the schema is no result."""
     reason = f"it has not the form of a result ({type(error).__name__}: {error})"
-    return replace(bundle, hosts=(), found=(), status=DAMAGED_RESULT, reason=reason)
+    return replace(bundle, hosts=(), findings=(), status=DAMAGED_RESULT, reason=reason)
 
 
 def _needed_parts(document: Document) -> Document:

@@ -31,7 +31,7 @@ from pydantic import Field
 from thpdiag.errors import StoreError
 from thpdiag.knowledge.paths import is_default_hostname
 from thpdiag.model.document import Number
-from thpdiag.report.baseline import NOBODY
+from thpdiag.report.baseline import UNKNOWN_NAME
 from thpdiag.store.reading import Row, StoreReader
 from thpdiag.store.spill import SpilledTexts
 
@@ -152,8 +152,8 @@ def host_of_row(number: int, row: Row) -> FleetHost:
     measures = ((name, one.get("value"), one) for name, one in (row["measures"] or {}).items())
     made = {
         "number": number,
-        "name": None if row["host"] == NOBODY else row["host"],
-        "title": None if row["case"] == NOBODY else row["case"],
+        "name": None if row["host"] == UNKNOWN_NAME else row["host"],
+        "title": None if row["case"] == UNKNOWN_NAME else row["case"],
         "apps": tuple(sorted(set(row["apps"] or ()))),
         "analysis": f"{row['tool_version']} {row['rules_digest']} {row['options']}",
         "settings": {name: Setting(value, provenance) for name, value, provenance in settings if value is not None},

@@ -171,7 +171,7 @@ class RuleRow(BaseModel):
 
 def verdict(result: Result) -> VerdictAnswer:
     """Return the verdict of one host."""
-    status, first = result.verdict.status, messages.leading(result)
+    status, first = result.verdict.status, messages.lead_finding(result)
     proof = messages.proof(first) or first.evidence if first else []
     if status == "nothing_found":
         proof = [denial.evidence[0] for denial in messages.ruled_out(result) if denial.evidence]
@@ -185,7 +185,7 @@ def verdict(result: Result) -> VerdictAnswer:
         **{key: getattr(result.verdict, key) or "" for key in ("rule", "mechanism", "severity", "confidence")},
         state=messages.state(result),
         other_findings=[f"{one.rule}: {messages.headline(one)}" for one in result.findings if one is not first],
-        remedies=_advice([messages.first_try(first)[1]] if first and first.remedies else ()),
+        remedies=_advice([messages.first_step(first)[1]] if first and first.remedies else ()),
         further_remedies=_other_remedies(first),
     )  # fmt: skip
 

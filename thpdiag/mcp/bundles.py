@@ -25,7 +25,7 @@ from thpdiag.host.options import Options
 from thpdiag.isolated import LIMITS, analyze_isolated
 from thpdiag.model.result import Result, as_result
 from thpdiag.report import messages
-from thpdiag.report.ci import Distinct
+from thpdiag.report.ci import UniqueNames
 from thpdiag.report.escaping import prose, visible
 from thpdiag.sandbox.outcome import Limits, Outcome, Status
 from thpdiag.sandbox.preload import Handler, WorkerDiedError, WorkerPool

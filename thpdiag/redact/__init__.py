@@ -1,5 +1,5 @@
-"""Results without what belongs to the customer: hosts, addresses, people, paths, programs and functions of their own.
+"""Redaction: results without the customer's hosts, addresses, people, paths, programs and functions.
 
-What is known to be no secret stays (allow lists in `lists/`); every other word becomes a pseudonym, the same one for
-the same word wherever it stands. It works on the result document, so that all that is made from it is clean.
+Words on the allow lists in `lists/` stay; every other word becomes a pseudonym, the same one for the same word in all
+places. Redaction works on the result document, so that everything made from it is redacted.
 """

@@ -1,8 +1,7 @@
-"""What may stay in a customer's line: words of tools and kernel messages, known programs, functions, paths.
+"""Allow lists: words of tools and kernel messages, known programs, functions and paths that may stay in a line.
 
-The lists are files, so that a security officer can read them.
-
-Kernel releases: the version and what distributions add to it stay, what the customer added goes.
+The lists are files, so that a security officer can read them. Of kernel releases the version and additions of
+distributions stay; additions of the customer are removed.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from importlib.resources import files
 
 _RELEASE = re.compile(r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?(?:\.\d{1,3})?)([-.+_~].+)")
 _BEGINS_WITH_ADDRESS = re.compile(r"(?!2\.6\.)\d{1,3}(?:\.\d{1,3}){3}(?!\d)")  # 10.1.2.3_backup, 10.1.2.3.5432
-_OF_RELEASE = re.compile(
+_RELEASE_PART = re.compile(
     r"\d+[a-z]?\d{0,3}|rc\d+|el\d+(?:_\d+)*(?:uek)?|uek|fc\d+|amzn\d*|generic|lowlatency|default|pae|bigmem|smp|xen|kvm|aws|azure|gcp|oracle|oem|hwe|cloud|rt|debug"
     r"|amd64|i386|i686|x86|64|arm64|aarch64|ppc64le|s390x|deb\d+u?\d*|bpo\d*|pve|ubuntu|virtual|server|desktop|centos|plus|elrepo|lt|ml|lp\d+|cm\d|fips|linuxkit|microsoft|standard"
     r"|wsl2|arch\d*|zen|raspi|v7|v8|cip|linode\d*|g[0-9a-f]{7,12}", re.IGNORECASE
@@ -22,7 +21,7 @@ _FILE = re.compile(r"(?:(?:vmlinu[xz]|initr(?:d|amfs)|System\.map|config|kernel|
 
 
 def is_release(text: str) -> bool:
-    """Whether it looks like a release, and not like an address."""
+    """Return whether a text looks like a kernel release and not like an address."""
     return (
         _RELEASE.fullmatch(text) is not None
         and not _BEGINS_WITH_ADDRESS.match(text)
@@ -31,27 +30,27 @@ def is_release(text: str) -> bool:
 
 
 def without_additions(release: str) -> str:
-    """The release up to what is known of no distribution."""
-    found = _RELEASE.fullmatch(release)
-    if found is None:
+    """Return the release up to the first part that no distribution uses."""
+    match = _RELEASE.fullmatch(release)
+    if match is None:
         return release
-    kept = found[1]
-    for sign, part in re.findall(r"([-.+_~])([^-.+_~]*)", found[2]):
-        if part and not _OF_RELEASE.fullmatch(part):
+    public_part = match[1]
+    for sign, part in re.findall(r"([-.+_~])([^-.+_~]*)", match[2]):
+        if part and not _RELEASE_PART.fullmatch(part):
             break
-        kept += sign + part
-    return kept.rstrip("-._~")
+        public_part += sign + part
+    return public_part.rstrip("-._~")
 
 
-def is_of_distribution(name: str) -> bool:
-    """Whether a file is named after a release without additions of the customer: `vmlinuz-4.4.0-142-generic`."""
-    found = _FILE.fullmatch(name)
-    return found is not None and is_release(found[1]) and without_additions(found[1]) == found[1]
+def is_distribution_file(name: str) -> bool:
+    """Return whether a file is named after a release of a distribution: `vmlinuz-4.4.0-142-generic`."""
+    match = _FILE.fullmatch(name)
+    return match is not None and is_release(match[1]) and without_additions(match[1]) == match[1]
 
 
-# A word with all that can be part of a name: db-1.example.com, a%20b, me@host, café in either form of Unicode
+# A word with all characters that can be part of a name: db-1.example.com, a%20b, me@host, café in both Unicode forms
 ATOM = r"[^\W][\w.@+%~$&\u0300-\u036f\u200b-\u200f-]*"
-EDGE = ".@+%~$&-\u200b\u200c\u200d\u200e\u200f"
+EDGE_CHARACTERS = ".@+%~$&-\u200b\u200c\u200d\u200e\u200f"
 _COMMENT = re.compile(r"^#.*$", re.MULTILINE)
 # Names that the kernel and its drivers give to devices
 DEVICE = re.compile(
@@ -65,8 +64,8 @@ NUMBER = re.compile(
     r"|\d{4}-\d\d-\d\d(?:[T_-]\d\d)?|\d\d-\d\d-\d\d|\d\d(?:\.\d+)?[+-]\d\d|\d{8}-\d{6}|\d{1,2}[A-Z][a-z]{2}(?:\d{2}|\d{4})|\d{1,3}-\d\d",
     re.ASCII,
 )
-# Ids of rules, addresses in the kernel, sizes of huge pages
-OF_KERNEL = re.compile(
+# Ids of rules, kernel addresses, sizes of huge pages, flags of allocations
+KERNEL_TOKEN = re.compile(
     r"(?:THP|ALT|CTX)-\d{1,4}|E\d|ffff[0-9a-f]{12}|0{8,16}|hugepages-\d+[kK][bB]|node\d+|cpu\d+"
     r"|_{0,3}GFP_(?:KERNEL|ATOMIC|NOIO|NOFS|NOWAIT|USER|HIGHUSER|HIGHUSER_MOVABLE|TRANSHUGE|TRANSHUGE_LIGHT|COMP|ZERO|NOWARN|NORETRY"
     r"|RETRY_MAYFAIL|NOFAIL|HIGH|IO|FS|DIRECT_RECLAIM|KSWAPD_RECLAIM|RECLAIM|THISNODE|ACCOUNT|MOVABLE|RECLAIMABLE|HARDWALL|MEMALLOC|DMA|DMA32)",
@@ -76,41 +75,41 @@ OF_KERNEL = re.compile(
 
 @cache
 def word_list(name: str) -> frozenset[str]:
-    """The words of a list, casefolded."""
+    """Return the words of a list, casefolded."""
     return frozenset(_text(name).casefold().split())
 
 
 @cache
 def extensions() -> frozenset[str]:
-    """Ends of file names."""
+    """Return the file name extensions that may stay."""
     return word_list("extensions")
 
 
 @cache
 def public_words() -> frozenset[str]:
-    """Words that may stay in a line of the customer."""
+    """Return the words that may stay in a customer's line."""
     return word_list("lines") | word_list("kernel")
 
 
 @cache
 def modules() -> frozenset[str]:
-    """Kernel modules that any host may have, as the kernel spells them."""
+    """Return the kernel modules that any host may have, as the kernel spells them."""
     return word_list("modules")
 
 
 @cache
-def of_paths() -> frozenset[str]:
-    """Words of which segments of a path may be made."""
+def path_words() -> frozenset[str]:
+    """Return the words that segments of a path may consist of."""
     return word_list("paths") | extensions()
 
 
 def is_program(name: str) -> bool:
-    """Whether a program, user or kernel thread is one that every host may have."""
+    """Return whether a program, user or kernel thread is one that any host may have."""
     return bool(_patterns("programs").fullmatch(name))
 
 
 def is_function(name: str) -> bool:
-    """Whether a function belongs to libc, an allocator or a runtime."""
+    """Return whether a function belongs to libc, an allocator or a runtime."""
     return bool(_patterns("functions").fullmatch(name))
 
 

@@ -1,8 +1,8 @@
-"""Documents without what belongs to the customer: a walk over the types of their models.
+"""Redaction of documents: a walk over the types of their models.
 
-Each text of a model says by its type what it may tell (`thpdiag.model.document.Privacy`); the names in a sentence stand
-beside it with their kinds (`thpdiag.model.text`). A key that no model knows is held for a quoted line, so that it leaks
-nothing.
+The type of each text in a model states what it may disclose (`thpdiag.model.document.Privacy`); the names in a sentence
+are listed next to it with their kinds (`thpdiag.model.text`). A key that is in no model is treated as a quoted line, so
+that it leaks nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from thpdiag.model.explanation import ExplainedHost
 from thpdiag.model.finding import fingerprint
 from thpdiag.model.result import Result
 from thpdiag.redact.allowed import modules
-from thpdiag.redact.names import OF_SOS, OWN, Names
+from thpdiag.redact.names import PSEUDONYM, SOS_PSEUDONYM, Names
 from thpdiag.redact.words import Words
 
 NOTE = (
@@ -32,45 +32,41 @@ _METRIC = re.compile(r"[a-z_]+(\.\w+)*(:rate)?(\{size=\w+\})?|node_\w+(:rate)?")
 
 
 def redact_result(document: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """The document with pseudonyms; `names` learns what it meets. A redacted one stays as it is."""
+    """Return the document with pseudonyms, which are added to `names`. A redacted document stays as it is."""
     return redact_together([document], names)[0]
 
 
 def redact_together(documents: Sequence[Mapping[str, Any]], names: Names) -> list[dict[str, Any]]:
-    """Several documents, each with the pseudonyms of all: what has a name in one has the same in the others."""
+    """Return several documents with common pseudonyms: a name in one document is known in the others."""
     return [
         _redact_cases(document, words) for document, words in zip(documents, learn_names(documents, names), strict=True)
     ]
 
 
-def with_checksums(done: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
-    """A redacted document with the checksums of files, for what is never shown: whether two of them are of one file."""
-    pairs = zip(_cases(done), _cases(original), strict=True)
-    cases = [
-        {
-            **one,
-            "inputs": [{**i, "sha256": was.get("sha256")} for i, was in zip(one["inputs"], old["inputs"], strict=True)],
-        }
-        if one.get("inputs")
-        else dict(one)
-        for one, old in pairs
-    ]
-    return {**done, "cases": cases} if done.get("cases") else cases[0]
+def with_checksums(redacted: Mapping[str, Any], original: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a redacted document with the checksums of files, to find equal files. It must not be shown."""
+    pairs = zip(_cases(redacted), _cases(original), strict=True)
+    cases = []
+    for case, old_case in pairs:
+        rows = zip(case.get("inputs") or (), old_case.get("inputs") or (), strict=True)
+        inputs = [{**row, "sha256": old.get("sha256")} for row, old in rows]
+        cases.append({**case, "inputs": inputs} if inputs else dict(case))
+    return {**redacted, "cases": cases} if redacted.get("cases") else cases[0]
 
 
 def learn_names(documents: Sequence[Mapping[str, Any]], names: Names) -> list[Words]:
-    """For each document what replaces the names in its text, after the names of all were met."""
-    every = [one for document in documents for one in _cases(document)]
+    """Return the redactor of each document, after the names of all were recorded."""
+    cases = [case for document in documents for case in _cases(document)]
     for document in documents:
         names.keep(frozenset(_TOKEN.findall(json.dumps(document, ensure_ascii=False))))
-    settings = (name for one in every for name in (one.get("host") or {}).get("settings") or ())
+    settings = (name for case in cases for name in (case.get("host") or {}).get("settings") or ())
     sysctls = (name for setting in settings for name in _SYSCTL.findall(setting))
-    known = {*_kernel_functions(every), *sysctls}
-    found = [Words(names, known, redacted=_is_redacted(one), named=_has_names(one)) for one in documents]
-    for document, words in zip(documents, found, strict=True):
-        for one in _cases(document):
-            _learn_names(one, words)
-    return found
+    known = {*_kernel_functions(cases), *sysctls}
+    redactors = [Words(names, known, redacted=_is_redacted(case), named=_has_names(case)) for case in documents]
+    for document, words in zip(documents, redactors, strict=True):
+        for case in _cases(document):
+            _learn_names(case, words)
+    return redactors
 
 
 def _cases(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -78,40 +74,40 @@ def _cases(document: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _is_redacted(document: Mapping[str, Any]) -> bool:
-    """Whether it was redacted before."""
-    return any((one.get("tool") or {}).get("redacted") for one in (document, *_cases(document)))
+    """Return whether a document was redacted before."""
+    return any((part.get("tool") or {}).get("redacted") for part in (document, *_cases(document)))
 
 
 def _has_names(document: Mapping[str, Any]) -> bool:
-    """Whether the names in its sentences stand beside them; not in documents of older versions."""
-    return all((one.get("tool") or {}).get("names_listed") for one in (document, *_cases(document)))
+    """Return whether the names in its sentences are listed; older versions of thpdiag did not list them."""
+    return all((part.get("tool") or {}).get("names_listed") for part in (document, *_cases(document)))
 
 
 def _redact_cases(document: Mapping[str, Any], words: Words) -> dict[str, Any]:
-    again = _is_redacted(document)
-    cases = [_redact_case(one, words, again=again) for one in _cases(document)]
+    is_redacted = _is_redacted(document)
+    cases = [_redact_case(case, words, is_redacted=is_redacted) for case in _cases(document)]
     if not document.get("cases"):
         return cases[0]
-    own = {key: value for key, value in document.items() if key != "cases"}
-    return {**_redact_case(own, words, again=again), "cases": cases}
+    common = {key: value for key, value in document.items() if key != "cases"}
+    return {**_redact_case(common, words, is_redacted=is_redacted), "cases": cases}
 
 
-_TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{OWN.pattern}|{OF_SOS.pattern}|host\d+)(?![A-Za-z0-9])")
+_TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{PSEUDONYM.pattern}|{SOS_PSEUDONYM.pattern}|host\d+)(?![A-Za-z0-9])")
 
 
-def _redact_case(document: Mapping[str, Any], words: Words, *, again: bool) -> dict[str, Any]:
-    done = redact_value(document, Result, words)
-    for finding in done.get("findings") or ():
-        if finding.get("fingerprint"):  # it was made from the host's name, which could be guessed from it
-            finding["fingerprint"] = fingerprint(finding["rule"], done.get("case") or "", finding.get("entity") or "")
-    if not again:
-        done["notes"] = [{"text": NOTE}, *(done.get("notes") or ())]
-    done["tool"] = {**(done.get("tool") or {}), "redacted": True}
-    return {key: done[key] for key in [*document, *(k for k in done if k not in document)]}
+def _redact_case(document: Mapping[str, Any], words: Words, *, is_redacted: bool) -> dict[str, Any]:
+    copy = redact_value(document, Result, words)
+    for finding in copy.get("findings") or ():
+        if finding.get("fingerprint"):  # made from the host's name, which could be guessed from it
+            finding["fingerprint"] = fingerprint(finding["rule"], copy.get("case") or "", finding.get("entity") or "")
+    if not is_redacted:
+        copy["notes"] = [{"text": NOTE}, *(copy.get("notes") or ())]
+    copy["tool"] = {**(copy.get("tool") or {}), "redacted": True}
+    return {key: copy[key] for key in [*document, *(k for k in copy if k not in document)]}
 
 
 def _learn_names(document: Mapping[str, Any], words: Words) -> None:
-    """Names that the document has a place for come first, so that text knows what they are."""
+    """Record names from fields first, so that their kind is known when they appear in text."""
     for name in (document.get("case"), (document.get("host") or {}).get("name")):
         if name:
             words.host(name)
@@ -128,12 +124,11 @@ def _entities(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _kernel_functions(documents: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Functions of the recordings that are the kernel's: those at which stacks enter it, and all that they call, but
-    for those of modules that are the customer's own."""
+    """Yield the entry points of the kernel in stacks and all that they call, without the customer's kernel modules."""
     profiles = [profile for document in documents for profile in document.get("profiles") or ()]
     named = [item for profile in profiles for item in (profile.get("modules") or {}).items()]
-    own = {name for module, functions in named if module.casefold() not in modules() for name in functions}
-    yield from (name for profile in profiles for name in _below_entries(profile) if name not in own)
+    private = {name for module, functions in named if module.casefold() not in modules() for name in functions}
+    yield from (name for profile in profiles for name in _below_entries(profile) if name not in private)
 
 
 def _below_entries(profile: Mapping[str, Any]) -> Iterator[str]:
@@ -144,11 +139,11 @@ def _below_entries(profile: Mapping[str, Any]) -> Iterator[str]:
         yield from functions[begin:]
 
 
-Replaced = Mapping[str, str]  # names in the sentences of an object, with what stands for them
+Replaced = Mapping[str, str]  # names in the sentences of an object, with their pseudonyms
 
 
 def redact_value(value: Any, hint: Any, words: Words, inside: Replaced = MappingProxyType({})) -> Any:
-    """A value of a document, by its type in the model; mappings by the order of their keys.
+    """Redact a value of a document by its type in the model; mappings in the order of their keys.
 
     `inside` are the names in the sentences of the object that it belongs to.
     """
@@ -164,7 +159,7 @@ def redact_value(value: Any, hint: Any, words: Words, inside: Replaced = Mapping
 
 
 def choices_of(hint: Any) -> Iterator[Any]:
-    """The alternatives of a type, without what its annotations add but for the kind of a text."""
+    """Yield the alternatives of a type without annotations, except the privacy of a text."""
     if get_origin(hint) in (Union, UnionType):
         for part in get_args(hint):
             yield from choices_of(part)
@@ -175,13 +170,13 @@ def choices_of(hint: Any) -> Iterator[Any]:
 
 
 def privacy_of(hint: Any) -> Privacy | None:
-    """What a text of this type may tell; None of other types."""
+    """Return what a text of this type may disclose; None for other types."""
     return next((kind for kind in getattr(hint, "__metadata__", ()) if isinstance(kind, Privacy)), None)
 
 
 @cache
 def fields_of(model: type[Document]) -> Mapping[str, Any]:
-    """The types of a model by their keys in JSON."""
+    """Return the types of a model by their keys in JSON."""
     hints = get_type_hints(model, include_extras=True)
     return MappingProxyType({field.alias or name: hints[name] for name, field in model.model_fields.items()})
 
@@ -192,7 +187,7 @@ def _redact_text(value: str, choices: Sequence[Any], words: Words, inside: Repla
     kind = next(filter(None, map(privacy_of, choices)), Privacy.QUOTED)
     if kind in (Privacy.SENTENCE, Privacy.COMMAND):
         return words.sentence(value, inside)
-    return _TEXTS[kind](words, value)
+    return _TEXT_REDACTORS[kind](words, value)
 
 
 def _redact_mapping(value: Mapping[str, Any], choices: Sequence[Any], words: Words, inside: Replaced) -> dict[str, Any]:
@@ -202,7 +197,7 @@ def _redact_mapping(value: Mapping[str, Any], choices: Sequence[Any], words: Wor
     if model is not None:
         fields = fields_of(model)
         named = {
-            name["value"]: _NAMES.get(name["kind"], Words.line)(words, name["value"])
+            name["value"]: _NAME_REDACTORS.get(name["kind"], Words.line)(words, name["value"])
             for name in value.get("fields") or ()
         }
         return {key: redact_value(item, fields.get(key, Quoted), words, named) for key, item in sorted(value.items())}
@@ -213,7 +208,7 @@ def _redact_mapping(value: Mapping[str, Any], choices: Sequence[Any], words: Wor
     }
 
 
-_TEXTS: Mapping[Privacy, Callable[[Words, str], str | None]] = MappingProxyType(
+_TEXT_REDACTORS: Mapping[Privacy, Callable[[Words, str], str | None]] = MappingProxyType(
     {
         Privacy.PUBLIC: lambda _, text: text,
         Privacy.PLACE: Words.place,
@@ -225,10 +220,10 @@ _TEXTS: Mapping[Privacy, Callable[[Words, str], str | None]] = MappingProxyType(
         Privacy.STACK: Words.stack,
         Privacy.MODULE: Words.module,
         Privacy.METRIC: lambda words, text: text if _METRIC.fullmatch(text) else words.line(text),
-        Privacy.CHECKSUM: lambda *_: None,  # the content of a file with little in it can be guessed from it
+        Privacy.CHECKSUM: lambda *_: None,  # the content of a small file could be guessed from it
     }
 )
-_NAMES: Mapping[str, Callable[[Words, str], str]] = MappingProxyType(
+_NAME_REDACTORS: Mapping[str, Callable[[Words, str], str]] = MappingProxyType(
     {
         "host": Words.host,
         "process": Words.program,
@@ -242,7 +237,7 @@ _NAMES: Mapping[str, Callable[[Words, str], str]] = MappingProxyType(
 
 
 def redacted_explanation(document: Mapping[str, Any], result: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """The explanation with pseudonyms; `result` is that of the same input, which knows what is a host or a program."""
+    """Return the explanation with pseudonyms; `result` of the same input tells hosts and programs."""
     words = learn_names([result], names)[0]
     tool = dict(document["tool"])
     options = {name: words.line(value) for name, value in tool["options"].items()}

@@ -1,6 +1,6 @@
-"""Reports: one output format per file, each a pure function of the result, imported when somebody wants it.
+"""Reports: one output format per module, each a pure function of the result, imported on first use.
 
-A format is a module of this package with a `render`, which takes the result and, if need be, how it is to be shown.
+A format is a module of this package with a function `render` that takes the result and a `Presentation`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Protocol
 from thpdiag.model.result import Result
 from thpdiag.report.presentation import PLAIN, Presentation
 
-AnyResult = Result | Mapping[str, Any]  # a result, or its document as JSON has it
+AnyResult = Result | Mapping[str, Any]  # a result, or its JSON document
 
 
 class Report(Protocol):
-    """The text of a report."""
+    """A function that returns the text of a report."""
 
     def __call__(self, document: AnyResult, presentation: Presentation = PLAIN, /) -> str: ...
 

@@ -1,16 +1,16 @@
-"""Findings that somebody accepts: each entry with a reason, perhaps a last day, and the place where it stands.
+"""Accepted findings: entries with a reason, an optional last day, and their place in a file.
 
-Suppression files (`--suppress`): YAML, a list of what is accepted, where, why and until when.
+Suppression files (`--suppress`): YAML, a list of accepted findings with host, reason and last day.
 
 - rule: THP-013            # an id, or a mechanism such as khugepaged-scan
-  host: "db-*"             # a glob; every host if it is left out
-  entity: redis-server     # a glob over process, zone or device; a process goes by its name, or with its pid
+  host: "db-*"             # a glob; by default every host
+  entity: redis-server     # a glob over process, zone or device; a process has its name, with or without pid
   reason: defrag is switched with the next maintenance, change 4711
-  expires: 2027-01-31      # the last day; without one it never ends
+  expires: 2027-01-31      # the last day; without one it never expires
 
-Baselines (`--baseline`): the findings of a host or a fleet as they were accepted once, as JSON for programs. An entry
-accepts its finding as grave and as sure as it was then; what got graver or surer counts as new. Entries are found by
-their fingerprint: a fleet has as many of them as findings.
+Baselines (`--baseline`): the findings of a host or a fleet at the time of their acceptance, as JSON for programs. An
+entry accepts its finding up to its recorded severity and confidence; with a higher one it counts as new. Entries are
+indexed by fingerprint: a fleet has as many of them as findings.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _PID = re.compile(r" \(\d+\)", re.ASCII)
 _FINGERPRINT = re.compile(r"[0-9a-f]{16}")
 SCHEMA = "thpdiag/baseline/1"
-NOBODY = "host"  # what a document calls a host whose name is not in the input
+UNKNOWN_NAME = "host"  # the name of a host in documents if the input does not contain one
 MAX_BASELINE_BYTES = 64 << 20
-MAX_NAMES: Final = 10_000  # of rules and mechanisms that mistakes in a suppression are compared with
+MAX_NAMES: Final = 10_000  # of rules and mechanisms, compared with unknown names in suppressions
 KEYS = ("rule", "host", "entity", "reason", "expires")
 REQUIRED = ("rule", "reason")
 BASELINE_KEYS = ("fingerprint", "rule", "host", "entity", "title", "severity", "confidence", "reason", "expires")
@@ -47,7 +47,7 @@ BASELINE_REQUIRED = ("fingerprint", "rule", "severity", "confidence", "reason")
 
 
 def day(text: str) -> date:
-    """A day as YYYY-MM-DD. ValueError for anything else, a day that no calendar has too."""
+    """Return the date of YYYY-MM-DD. ValueError for anything else, including days that do not exist."""
     if not _DAY.fullmatch(text):
         raise ValueError(f"a day is written as YYYY-MM-DD, such as 2027-01-31, not {text!r}")
     try:
@@ -65,19 +65,19 @@ def _day_mistake(text: str) -> str:
 
 
 def _without_pid(entity: str) -> str:
-    """A process by its name: another run has another pid."""
+    """Return a process by its name only: another run has another pid."""
     return _PID.sub("", entity)
 
 
 def _label(entry: Mapping[str, Any]) -> str:
-    """What an entry is about, for people."""
+    """Return a description of an entry for people."""
     entity, host = entry.get("entity"), entry.get("host")
     return f"{entry['rule']}{f' ({entity})' if entity else ''}{f' on {host}' if host else ''}"
 
 
 @dataclass(frozen=True, slots=True)
 class Acceptance(ABC):
-    """`expires` is the last day on which it holds. `label` names it for people, `place` is where it stands."""
+    """An entry. `expires` is its last day, `label` its description for people, `place` its position in a file."""
 
     by: Literal["suppression", "baseline"]
     reason: str
@@ -87,37 +87,37 @@ class Acceptance(ABC):
 
     @abstractmethod
     def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
-        """Whether it is about this finding of a host with these names, and accepts it as grave as it is."""
+        """Return whether the entry is about this finding of a host with these names, at its severity."""
 
     def is_expired(self, today: date) -> bool:
         return self.expires is not None and today > self.expires
 
     def mark(self) -> result.Acceptance:
-        """What the result document says of it."""
+        """Return its form in the result document."""
         expires = self.expires.isoformat() if self.expires else None
         return result.Acceptance.model_construct(by=self.by, reason=self.reason, expires=expires)
 
 
 @dataclass(frozen=True, slots=True)
 class Suppression(Acceptance):
-    """One entry; `rule` is an id or a mechanism, `host` and `entity` are globs."""
+    """An entry of a suppression file; `rule` is an id or a mechanism, `host` and `entity` are globs."""
 
     rule: str
     host: str
     entity: str
 
     def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
-        about = finding.entity or ""
+        entity = finding.entity or ""
         return (
             self.rule in (finding.rule, finding.mechanism)
             and _fits(self.host, hosts or {""})
-            and _fits(self.entity, {about, _without_pid(about)})
+            and _fits(self.entity, {entity, _without_pid(entity)})
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted(Acceptance):
-    """A finding as it was accepted, an entry of a baseline."""
+    """An entry of a baseline: a finding at the time of its acceptance."""
 
     fingerprint: str
     severity: str | None
@@ -127,7 +127,7 @@ class Accepted(Acceptance):
     @property
     def nameless(self) -> bool:
         """Whether the input did not name the host: fingerprints of all such hosts are made of the same word."""
-        return self.host in (None, NOBODY)
+        return self.host in (None, UNKNOWN_NAME)
 
     def covers(self, finding: Finding, hosts: Collection[str]) -> bool:
         return finding.fingerprint == self.fingerprint and _at_most(
@@ -139,8 +139,8 @@ Weight = tuple[str | None, str | None]  # severity and confidence
 
 
 def _at_most(weight: Weight, other: Weight) -> bool:
-    sure, other_sure = (CONFIDENCES.index(c) if c in CONFIDENCES else -1 for c in (weight[1], other[1]))
-    return rank(weight[0]) <= rank(other[0]) and sure <= other_sure
+    confidence, other_confidence = (CONFIDENCES.index(c) if c in CONFIDENCES else -1 for c in (weight[1], other[1]))
+    return rank(weight[0]) <= rank(other[0]) and confidence <= other_confidence
 
 
 def _describe_weight(severity: str | None, confidence: str | None) -> str:
@@ -148,7 +148,7 @@ def _describe_weight(severity: str | None, confidence: str | None) -> str:
 
 
 def _fits(pattern: str, names: Iterable[str]) -> bool:
-    """As a glob, or as it stands in a report: `[md0_raid1]`."""
+    """Return whether a name matches as a glob, or literally as in a report: `[md0_raid1]`."""
     return any(name == pattern or fnmatchcase(name, pattern) for name in names)
 
 
@@ -158,7 +158,7 @@ EXAMPLE = "docs/how-to/accept.md has an example"
 
 
 def read_suppressions(path: Path) -> list[Suppression]:
-    """The entries of a file. AcceptanceError names everything that is wrong, each with its place."""
+    """Return the entries of a file. AcceptanceError lists all mistakes with their places."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -167,7 +167,7 @@ def read_suppressions(path: Path) -> list[Suppression]:
 
 
 def parse_suppressions(path: str, text: str) -> list[Suppression]:
-    """The same of its text."""
+    """Return the entries of the text of a file."""
     try:
         data, places = load_with_places(text)
     except YamlError as error:
@@ -176,13 +176,13 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
     if not isinstance(entries, list):
         message = f"suppressions must be a list, where each entry starts with `- rule:`, not {_kind_of_value(entries)}"
         raise _invalid(path, point_at(path, text, message, places.get(())))
-    wrong = [
+    mistakes = [
         point_at(path, text, message, places.get(where) or places.get(where[:1]))
         for number, entry in enumerate(entries)
         for where, message in _mistakes(entry, number)
     ]
-    if wrong:
-        raise _invalid(path, *wrong)
+    if mistakes:
+        raise _invalid(path, *mistakes)
     return [
         Suppression(
             "suppression", entry["reason"].strip(), day(entry["expires"]) if "expires" in entry else None,
@@ -193,9 +193,9 @@ def parse_suppressions(path: str, text: str) -> list[Suppression]:
     ]  # fmt: skip
 
 
-def _invalid(path: str, *wrong: str) -> AcceptanceError:
-    """What is wrong, each with its place, and below it a way out."""
-    return AcceptanceError("\n".join((*wrong, f"{path}: {EXAMPLE}")))
+def _invalid(path: str, *mistakes: str) -> AcceptanceError:
+    """Return an error with all mistakes and a hint."""
+    return AcceptanceError("\n".join((*mistakes, f"{path}: {EXAMPLE}")))
 
 
 def _mistakes(entry: Any, number: int) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -222,20 +222,20 @@ def _kind_of_value(value: object) -> str:
 
 
 def baseline(results: Iterable[Result], reason: str, expires: date | None) -> dict[str, Any]:
-    """The baseline that accepts every finding of the results; of two of one fingerprint the graver one, or both.
+    """Return the baseline that accepts every finding of the results, of which it keeps only the entries in memory.
 
-    One result after the other: what is kept of them is the entries.
+    Of two findings with one fingerprint it has the more severe one, or both.
     """
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in results:
-        for host in documents(one):
+    by_fingerprint: dict[str, list[dict[str, Any]]] = {}
+    for document in results:
+        for host in documents(document):
             for finding in host.findings:
                 entry = _entry(finding, host, reason, expires)
-                same = found.setdefault(entry["fingerprint"], [])
+                same = by_fingerprint.setdefault(entry["fingerprint"], [])
                 if not any(_includes(other, entry) or other == entry for other in same):
                     same[:] = [*(other for other in same if not _includes(entry, other)), entry]
-    every = (entry for same in found.values() for entry in same)
-    order = sorted(every, key=lambda e: [str(e[key] or "") for key in ("host", "rule", "entity", *BASELINE_KEYS)])
+    entries = (entry for same in by_fingerprint.values() for entry in same)
+    order = sorted(entries, key=lambda e: [str(e[key] or "") for key in ("host", "rule", "entity", *BASELINE_KEYS)])
     return {"schema": SCHEMA, "accepted": order}
 
 
@@ -251,19 +251,19 @@ def _entry(finding: Finding, host: Result, reason: str, expires: date | None) ->
 
 
 def _includes(other: Mapping[str, Any], entry: Mapping[str, Any]) -> bool:
-    """Whether another entry of the same fingerprint accepts this one's finding and a graver one."""
-    weights = [(one["severity"], one["confidence"]) for one in (entry, other)]
+    """Return whether another entry of the same fingerprint accepts this finding and a more severe one."""
+    weights = [(row["severity"], row["confidence"]) for row in (entry, other)]
     return weights[0] != weights[1] and _at_most(*weights)
 
 
 def acceptable(finding: object) -> bool:
-    """Whether an entry can be made of it, which is not sure of a result that a damaged process wrote."""
+    """Return whether an entry can be made of a finding; the result may be from a damaged process."""
     keys = ("fingerprint", "rule", "title", "severity", "confidence", "entity")
     return isinstance(finding, Mapping) and not any(_value_mistake(key, finding.get(key)) for key in keys)
 
 
 def baseline_text(data: Mapping[str, Any]) -> str:
-    """The file. InputError if it is larger than one that is read."""
+    """Return the file. InputError if it is too large to be read back."""
     text = to_json(data)
     if len(text) > MAX_BASELINE_BYTES:
         entries, most = len(data["accepted"]), MAX_BASELINE_BYTES >> 20
@@ -272,7 +272,7 @@ def baseline_text(data: Mapping[str, Any]) -> str:
 
 
 def read_baseline(path: Path) -> list[Accepted]:
-    """The entries of a file. AcceptanceError names everything that is wrong."""
+    """Return the entries of a file. AcceptanceError lists all mistakes."""
     return [
         Accepted(
             "baseline", row["reason"].strip(), day(row["expires"]) if row.get("expires") else None,
@@ -284,24 +284,24 @@ def read_baseline(path: Path) -> list[Accepted]:
 
 
 def rows(path: Path) -> Sequence[Mapping[str, Any]]:
-    """The entries of a file as they stand there, checked."""
+    """Return the checked entries of a file as JSON objects."""
     data = _read_json(path)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA or not isinstance(data.get("accepted"), list):
         raise AcceptanceError(
             f"{path}: not a baseline: its schema is not {SCHEMA}; `thpdiag baseline create` writes one"
         )
     top = ("schema", "accepted")
-    wrong = [f"unknown key '{key}'{suggestion(key, top)}" for key in data if key not in top]
-    wrong += [f"accepted[{n}]: {m}" for n, row in enumerate(data["accepted"]) for m in _row_mistakes(row)]
-    if wrong:
-        raise AcceptanceError("\n".join(f"{path}: {mistake}" for mistake in wrong))
+    mistakes = [f"unknown key '{key}'{suggestion(key, top)}" for key in data if key not in top]
+    mistakes += [f"accepted[{n}]: {m}" for n, row in enumerate(data["accepted"]) for m in _row_mistakes(row)]
+    if mistakes:
+        raise AcceptanceError("\n".join(f"{path}: {mistake}" for mistake in mistakes))
     entries: list[dict[str, Any]] = data["accepted"]
     return entries
 
 
-def _unreadable(path: Path, error: OSError | UnicodeDecodeError, way_out: str) -> str:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return f"{path}: cannot be read: {why[:1].lower()}{why[1:]}; {way_out}"
+def _unreadable(path: Path, error: OSError | UnicodeDecodeError, hint: str) -> str:
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{path}: cannot be read: {reason[:1].lower()}{reason[1:]}; {hint}"
 
 
 def _read_json(path: Path) -> Any:
@@ -316,8 +316,8 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        wrong = f"a baseline is JSON, as `thpdiag baseline create` writes it: {error.msg[:1].lower()}{error.msg[1:]}"
-        raise AcceptanceError(point_at(str(path), text, wrong, Place(error.lineno, error.colno))) from error
+        message = f"a baseline is JSON, as `thpdiag baseline create` writes it: {error.msg[:1].lower()}{error.msg[1:]}"
+        raise AcceptanceError(point_at(str(path), text, message, Place(error.lineno, error.colno))) from error
     except (ValueError, RecursionError) as error:
         raise AcceptanceError(f"{path}: {error}") from error
 
@@ -346,12 +346,13 @@ def _value_mistake(key: str, value: Any) -> str:
     return _day_mistake(value) if key == "expires" else ""
 
 
-# Which finding is accepted by which entry
+# Matching of findings and entries
 
 
 class Judge:
-    """Over one result or the many of a fleet: which entries fitted, which of the hosts that entries name were there,
-    how grave the findings were that entries of a baseline are about. `options` are told in the results that it marks.
+    """Matches findings with entries, over one result or a fleet; `options` are added to the results that it marks.
+
+    It records the entries that matched, their hosts that were seen, and the severity of findings in a baseline.
     """
 
     def __init__(self, entries: Sequence[Acceptance], today: date, options: Mapping[str, str]) -> None:
@@ -372,10 +373,10 @@ class Judge:
         self._names: set[str] = set()
 
     def mark_document(self, document: Result | Mapping[str, Any]) -> Result:
-        """A result (of one host or several) with marks; those that it has already are judged anew."""
+        """Return a result (of one host or several) with marks; existing marks are replaced."""
         whole = as_result(document)
-        told = {**whole.tool.options, **self.options}
-        options = {name: value for name, value in told.items() if value or name not in self.options}
+        all_options = {**whole.tool.options, **self.options}
+        options = {name: value for name, value in all_options.items() if value or name not in self.options}
         changed: dict[str, Any] = {"tool": whole.tool.model_copy(update={"options": options})}
         names = {name for name in (whole.host.name, whole.case) if name}
         if not whole.cases:
@@ -389,23 +390,23 @@ class Judge:
         return whole.model_copy(update=changed)
 
     def see(self, hosts: Collection[str], rules: Iterable[str | None]) -> None:
-        """Take note of a host by its names, whatever it has, and of the rules and mechanisms that its result names."""
+        """Record the names of a host, and the rules and mechanisms that its result names."""
         self._hosts |= self._wanted.intersection(hosts)
         if self._others and len(self._names) < MAX_NAMES:
             self._names.update(filter(None, rules))
 
     def entry(self, finding: Finding, hosts: Collection[str]) -> Acceptance | None:
-        """The first entry that accepts a finding of a host with these names."""
-        own = self._accepted.get(finding.fingerprint, []) if finding.fingerprint else []
-        if own and finding.fingerprint:
+        """Return the first entry that accepts a finding of a host with these names."""
+        candidates = self._accepted.get(finding.fingerprint, []) if finding.fingerprint else []
+        if candidates and finding.fingerprint:
             weight = _describe_weight(finding.severity, finding.confidence)
             self._weights.setdefault(finding.fingerprint, {})[weight] = None
-        found = [(number, entry) for number, entry in (*own, *self._others) if entry.covers(finding, hosts)]
-        self._used.update(number for number, _ in found)
-        return min(found, key=lambda pair: pair[0])[1] if found else None
+        matches = [(number, entry) for number, entry in (*candidates, *self._others) if entry.covers(finding, hosts)]
+        self._used.update(number for number, _ in matches)
+        return min(matches, key=lambda pair: pair[0])[1] if matches else None
 
     def warnings(self) -> Iterator[str]:
-        """What everybody must know of the entries, once all documents were seen."""
+        """Yield warnings about the entries, once all documents were seen."""
         for entry in self.entries:
             if entry.is_expired(self.today):
                 yield f"{_about(entry)}: expired on {entry.expires}, no longer accepts anything ({entry.reason})"
@@ -415,7 +416,7 @@ class Judge:
                 yield f"{_about(entry)}: its host has no name in the input; it accepts this of every unnamed host"
 
     def notes(self) -> Iterator[str]:
-        """What is told on request."""
+        """Yield notes that are printed on request."""
         yield from (f"{_about(entry)}: has no last day (expires)" for entry in self._live if entry.expires is None)
         for entry in self._idle():
             if isinstance(entry, Accepted) and entry.host in self._hosts and entry.fingerprint not in self._weights:
@@ -425,16 +426,16 @@ class Judge:
         return [entry for number, entry in enumerate(self._live) if number not in self._used]
 
     def _without_effect(self, entry: Acceptance) -> str:
-        """A suppression that fits nothing is a mistake or can go; a baseline is made of a whole fleet."""
+        """Return a warning about an unused entry; unused entries of a baseline, made of a whole fleet, are normal."""
         if isinstance(entry, Suppression):
-            why = ""
-            if self._names and entry.rule not in self._names:  # somebody may have meant another
-                why = f"; no rule or mechanism '{entry.rule}'{suggestion(entry.rule, sorted(self._names))}"
-            return f"{_about(entry)}: accepts no finding of this input{why}"
-        if not isinstance(entry, Accepted) or not (now := " and ".join(self._weights.get(entry.fingerprint, ()))):
+            hint = ""
+            if self._names and entry.rule not in self._names:  # maybe a misspelled name
+                hint = f"; no rule or mechanism '{entry.rule}'{suggestion(entry.rule, sorted(self._names))}"
+            return f"{_about(entry)}: accepts no finding of this input{hint}"
+        if not isinstance(entry, Accepted) or not (current := " and ".join(self._weights.get(entry.fingerprint, ()))):
             return ""
-        then = _describe_weight(entry.severity, entry.confidence)
-        return f"{_about(entry)}: accepted as {then}, is {now} now, and counts as new"
+        accepted = _describe_weight(entry.severity, entry.confidence)
+        return f"{_about(entry)}: accepted as {accepted}, is {current} now, and counts as new"
 
     def _with_mark(self, finding: Finding, hosts: Collection[str]) -> Finding:
         entry = self.entry(finding, hosts)

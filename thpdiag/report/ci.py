@@ -1,14 +1,14 @@
-"""What the writers for CI services have in common: each takes bundles one after the other, then gives its text, once.
+"""What the writers for CI services share: each takes bundles one after the other, then returns its text, once.
 
     writer = Sarif(presentation, MemorySpool)
-    writer.add(Bundle(hosts, located(hosts, presentation), hosts[0].tool))
+    writer.add(Bundle(hosts, locate_findings(hosts, presentation), hosts[0].tool))
     text = "".join(writer.pieces())
 
-A report of one bundle is that of a list with one in it. Text that has to wait until all bundles are known goes into
-spools, so that whoever writes the report of a fleet can keep it on the disk.
+A report of one bundle equals that of a list with one bundle. Text that must wait until all bundles are known goes into
+spools, so that the report of a fleet can be kept on disk.
 
-What lists problems by file and line (SARIF, Code Quality, annotations) wants exactly one place of each, and drops a
-second entry with the same fingerprint. Findings of role `context` describe the host; they are no problems to list.
+Formats that list problems by file and line (SARIF, Code Quality, annotations) require exactly one place of each, and
+drop a second entry with the same fingerprint. Findings of role `context` describe the host and are not listed.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ T = TypeVar("T")
 OK = "ok"
 NOT_RECOGNISED = "nothing in it was recognized"
 LEVELS = ("note", "warning", "error")
-MAX_LINE = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be more
+MAX_LINE = 2**31 - 1  # consumers read a line as 32 bits; a byte offset may be larger
 
 
 class Located(NamedTuple):
-    """`line` counts from 1, and is 1 where the file has no lines; `path` is the customer's.
+    """A finding with one place. `line` counts from 1, and is 1 in files without lines; `path` is the member's.
 
-    `bundle` names the bundle among many, empty if there is one. `file` is the path for consumers: that of one bundle as
-    it is, of many with the bundle before it (`nightly/web1.tar.xz/sar.txt`).
+    `bundle` names the bundle among several, and is empty if there is one. `file` is the path for consumers: of one
+    bundle as it is, of several with the bundle before it (`nightly/web1.tar.xz/sar.txt`).
     """
 
     host: Result
@@ -51,62 +51,61 @@ class Located(NamedTuple):
 
 
 def file_of(bundle: str, member: str) -> str:
-    """A file within a bundle of many; of a bundle that is the file itself its own path."""
-    whole = bundle.replace("://", "/")
-    inside = member.lstrip("/")
-    return whole if whole and inside in ("", whole.rpartition("/")[2]) else "/".join(filter(None, [whole, inside]))
+    """Return the path of a member with its bundle before it; once if the bundle is a single file."""
+    base, inside = bundle.replace("://", "/"), member.lstrip("/")
+    return base if base and inside in ("", base.rpartition("/")[2]) else "/".join(filter(None, [base, inside]))
 
 
 def locate_findings(
     hosts: Iterable[Result], presentation: Presentation = PLAIN, prints: Fingerprints | None = None, bundle: str = ""
 ) -> list[Located]:
-    """The findings of these hosts; `prints` are those that were given to others before."""
+    """Return the findings of these hosts; `prints` are the fingerprints already in use."""
     prints = prints or Fingerprints()
-    found = [(h, f) for h in hosts for f in presentation.findings(h) if f.role != "context"]
-    found.sort(key=lambda pair: -rank(pair[1].severity))
+    findings = [(h, f) for h in hosts for f in presentation.findings(h) if f.role != "context"]
+    findings.sort(key=lambda pair: -rank(pair[1].severity))
     listed = []
-    for host, finding in found:
-        own = finding.fingerprint or hash_name(finding.rule, messages.name(host), finding.entity or "")
-        cited = (*messages.proof(finding), *finding.evidence, *finding.against)  # every consumer wants a file
-        path, line = next(((one.member, line_number(one)) for one in cited if one.member), (any_file(host), 1))
-        listed.append(Located(host, finding, path, line, prints(own), bundle))
+    for host, finding in findings:
+        fingerprint = finding.fingerprint or hash_name(finding.rule, messages.name(host), finding.entity or "")
+        cited = (*messages.proof(finding), *finding.evidence, *finding.against)  # every consumer requires a file
+        path, line = next(((item.member, line_number(item)) for item in cited if item.member), (any_file(host), 1))
+        listed.append(Located(host, finding, path, line, prints(fingerprint), bundle))
     return listed
 
 
 @dataclass(frozen=True, slots=True)
 class Bundle:
-    """`path` is the bundle's as results name it, empty if it is the only one; `tool` is what made its result.
+    """A bundle for a report. `path` is empty if it is the only one; `tool` is the version that made its result.
 
-    `status` says how it ended and `reason` more of it. Without `hosts` nothing came of it; with hosts and another
-    status than `ok` something that hides evidence was damaged or cut.
+    `status` and `reason` describe how the analysis ended. Without `hosts` there is no result; with hosts and another
+    status than `ok`, something that may hide evidence was damaged or cut.
     """
 
     hosts: Sequence[Result]
-    found: Sequence[Located]
+    findings: Sequence[Located]
     tool: Tool
     path: str = ""
     status: str = OK
     reason: str = ""
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.status == OK and bool(self.hosts)
 
     @property
-    def stray(self) -> bool:
-        """Whether it is no bundle at all, such as a README in the folder: nothing damaged, and nothing recognised."""
+    def is_stray(self) -> bool:
+        """Whether it is no bundle at all, such as a README in the folder: not damaged, and nothing recognised."""
         return not self.hosts and self.reason == NOT_RECOGNISED
 
     @property
-    def why(self) -> str:
-        """How it ended, for a message."""
+    def outcome(self) -> str:
+        """How the analysis ended, for a message."""
         return f"{self.status}: {self.reason}" if self.reason else self.status
 
 
 class Spool(Protocol):
-    """Texts that come out by their weight, the greatest first; those of one weight in the order in which they came.
+    """Texts in order of descending weight; those of one weight in the order in which they were added.
 
-    They come out as often as need be. No text has a tab in it.
+    They can be read repeatedly. No text contains a tab.
     """
 
     def add(self, weight: int, text: str, /) -> None: ...
@@ -115,7 +114,7 @@ class Spool(Protocol):
 
 
 class MemorySpool:
-    """Texts of one bundle, in memory."""
+    """A spool in memory, for one bundle."""
 
     def __init__(self) -> None:
         self._texts: dict[int, list[str]] = {}
@@ -141,39 +140,39 @@ class Writer(ABC):
     def pieces(self) -> Iterator[str]: ...
 
     def warnings(self) -> Iterator[str]:
-        """What a person should know, once the pieces are there: what the service will not take or show."""
+        """Yield, after `pieces`, what the service will reject or not show."""
         return iter(())
 
 
 def write_one(writer: type[Writer], document: Result | Mapping[str, Any], presentation: Presentation = PLAIN) -> str:
     """The report of one bundle."""
-    made, every = writer(presentation, MemorySpool), messages.hosts(document)
-    made.add(Bundle(every, locate_findings(every, presentation), every[0].tool))
-    return "".join(made.pieces())
+    report, hosts = writer(presentation, MemorySpool), messages.hosts(document)
+    report.add(Bundle(hosts, locate_findings(hosts, presentation), hosts[0].tool))
+    return "".join(report.pieces())
 
 
-class Gravest(Generic[T]):
-    """Keeps the `most` of the greatest weight, of the same weight those that came first, and counts the others."""
+class HighestWeights(Generic[T]):
+    """Keeps the items of greatest weight, the first of equal ones, and counts the others."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._seen = most, 0
+    def __init__(self, max_items: int) -> None:
+        self._max_items, self._seen = max_items, 0
         self._kept: list[tuple[int, int, T]] = []
         self.left_out = 0
 
-    def put(self, weight: int, one: T) -> None:
+    def put(self, weight: int, item: T) -> None:
         self._seen += 1
-        insort(self._kept, (-weight, self._seen, one))
-        self.left_out += len(self._kept) > self._most
-        del self._kept[self._most :]
+        insort(self._kept, (-weight, self._seen, item))
+        self.left_out += len(self._kept) > self._max_items
+        del self._kept[self._max_items :]
 
     def __iter__(self) -> Iterator[T]:
-        return (one for _, _, one in self._kept)
+        return (item for _, _, item in self._kept)
 
 
-class Distinct:
-    """The first of a name keeps it, later ones get a number: `web`, then `web (2)`.
+class UniqueNames:
+    """Adds a number to a name that was given before: `web`, then `web (2)`.
 
-    `form` is how a number is put to a name. What it remembers is a number per name.
+    `form` is the format of name and number. It remembers one number per name.
     """
 
     def __init__(self, taken: Iterable[str] = (), form: str = "{} ({})") -> None:
@@ -191,25 +190,25 @@ class Distinct:
         return given
 
 
-class Fingerprints(Distinct):
-    """Of a fingerprint that comes again (two processes of one name, two bundles of one host) the later are numbered."""
+class Fingerprints(UniqueNames):
+    """Unique fingerprints: two processes of one name, or two bundles of one host, have equal ones."""
 
     def __init__(self) -> None:
         super().__init__(form="{}-{}")
 
 
 def undecided_hosts(hosts: Iterable[Result]) -> list[tuple[Result, str]]:
-    """The hosts of which nothing can be told, each with a file: their lists are empty, and that is no all-clear."""
+    """Return the hosts without a verdict, each with a file: without an entry they would look like an all-clear."""
     return [(host, any_file(host)) for host in hosts if host.verdict.status == "cannot_tell"]
 
 
 def hash_name(*parts: str) -> str:
-    """A name for what has no fingerprint of its own."""
+    """Return an identifier for what has no fingerprint."""
     return sha256("\0".join(parts).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def line_number(cited: Cited) -> int:
-    """The line of evidence as consumers want it."""
+    """Return the line of evidence in the range that consumers accept."""
     return min(max(cited.line or 1, 1), MAX_LINE)
 
 
@@ -218,6 +217,6 @@ def any_file(host: Result) -> str:
 
 
 def level(finding: Finding) -> str:
-    """The severity in the three steps of editors and CI services."""
+    """Return the severity in the three levels of editors and CI services."""
     severity = rank(finding.severity)
     return LEVELS[(severity >= rank("medium")) + (severity >= rank("high"))]

@@ -1,12 +1,12 @@
-"""Findings as rows for a spreadsheet or a script: RFC 4180, UTF-8, one table, the gravest first.
+"""Findings as rows for a spreadsheet or a script: RFC 4180, UTF-8, one table, the most severe first.
 
-Columns. case, host: where it was found; verdict: found, not_applicable, nothing_found or cannot_tell of that host;
-sentence: its answer. rule, fingerprint, title, mechanism, severity, confidence, role, entity, window: of the finding.
-file, line, proof: its strongest evidence. classes: classes of evidence that speak for it, with spaces between.
-remedy: the first to try. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A
-host without findings has one row, in which these are empty but the first four and the last two.
+Columns. case, host: of the finding; verdict: found, not_applicable, nothing_found or cannot_tell of that host;
+sentence: the verdict in words. rule, fingerprint, title, mechanism, severity, confidence, role, entity, window: of the
+finding. file, line, proof: its strongest evidence. classes: classes of evidence that support it, separated by spaces.
+remedy: the first step. accepted_by, reason, expires: of an accepted finding. version, rules_digest: of thpdiag. A host
+without findings has one row with only the first four and the last two.
 
-A text that a spreadsheet would take for a formula (it begins with = + - @, or a wide form of one) begins with an
+A text that a spreadsheet would evaluate as a formula (it begins with = + - @, or a wide form of one) begins with an
 apostrophe instead.
 """
 
@@ -20,9 +20,9 @@ from thpdiag.report.ci import line_number
 from thpdiag.report.escaping import csv_writer, prose
 from thpdiag.report.presentation import PLAIN, Presentation, rank
 
-OF_FINDING = ("rule", "fingerprint", "title", "mechanism", "severity", "confidence", "role", "entity")
+FINDING_COLUMNS = ("rule", "fingerprint", "title", "mechanism", "severity", "confidence", "role", "entity")
 COLUMNS = (
-    "case", "host", "verdict", "sentence", *OF_FINDING, "window", "file", "line", "proof", "classes", "remedy",
+    "case", "host", "verdict", "sentence", *FINDING_COLUMNS, "window", "file", "line", "proof", "classes", "remedy",
     "accepted_by", "reason", "expires", "version", "rules_digest",
 )  # fmt: skip
 
@@ -50,7 +50,7 @@ def _finding_cells(finding: Finding) -> dict[str, object]:
     proof = next(iter((*messages.proof(finding), *finding.evidence)), None)
     accepted = finding.suppressed
     return {
-        **{key: getattr(finding, key) for key in OF_FINDING},
+        **{key: getattr(finding, key) for key in FINDING_COLUMNS},
         "window": messages.window_text(finding.window),
         **({"file": proof.member, "line": line_number(proof), "proof": proof.text} if proof else {}),
         "classes": " ".join(finding.classes_spoken),

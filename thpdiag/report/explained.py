@@ -19,20 +19,20 @@ from thpdiag.report.layout import WIDTH, fold
 from thpdiag.report.messages import REDACTED, command_lines
 from thpdiag.report.text import MARKS
 
-DEEPEST = WIDTH // 3  # columns of indentation
+MAX_INDENT = WIDTH // 3  # columns
 MAX_QUOTATION = 140  # characters of a quoted line
 MAX_STATES = 12
-MAX_STEPS = 2  # of a state that is told in a line
+MAX_STEPS = 2  # printed for a state that has one line
 
 
 def render(explanation: Explanation) -> str:
-    """What the rule means, then each host."""
+    """Return what the rule means, then each host."""
     out = list(_rule(explanation.rule))
     for host in explanation.hosts:
         out += ["", *_host(host)]
     if explanation.hosts and explanation.tool.options:
-        asked = "; ".join(f"{name}={value}" for name, value in sorted(explanation.tool.options.items()))
-        out += ["", *fold(prose(asked), "Options that change the analysis: ", "  ")]
+        options = "; ".join(f"{name}={value}" for name, value in sorted(explanation.tool.options.items()))
+        out += ["", *fold(prose(options), "Options that change the analysis: ", "  ")]
     if explanation.tool.redacted:
         out += ["", *fold(REDACTED)]
     return "\n".join(line.rstrip() for line in out) + "\n"
@@ -61,9 +61,9 @@ def _rule(rule: ExplainedRule) -> Iterator[str]:
 
 def _host(host: ExplainedHost) -> Iterator[str]:
     finding = host.finding
-    told = f": {finding.confidence}, {finding.role.replace('_', ' ')}" if finding else ""
-    yield from fold(prose(f"{host.outcome}{told}"), f"On {visible(host.case)[:30] or 'this host'}: ", "  ")
-    rows = [("Note", note) for note in host.notes]  # what decided beside the condition, and what the tree is of
+    grade = f": {finding.confidence}, {finding.role.replace('_', ' ')}" if finding else ""
+    yield from fold(prose(f"{host.outcome}{grade}"), f"On {visible(host.case)[:30] or 'this host'}: ", "  ")
+    rows = [("Note", note) for note in host.notes]  # what else decided, and the subject of the tree
     rows += [("State", host.state.text)] if host.state else []
     rows += [("Of", host.entity)] if host.entity else []
     rows += [("Window", host.window.text)] if host.window else []
@@ -81,7 +81,7 @@ def _host(host: ExplainedHost) -> Iterator[str]:
 
 
 def _levels_and_others(host: ExplainedHost) -> Iterator[str]:
-    """What the rule asks for a level of confidence; the rules that would silence or demote it."""
+    """Yield the conditions of each confidence level, and the rules that would silence or demote this one."""
     for level in host.levels:
         yield from fold(prose(level.expr), f"{MARKS[level.value]} {level.level}: ", "    ")
         for check in level.checks:
@@ -94,7 +94,7 @@ def _levels_and_others(host: ExplainedHost) -> Iterator[str]:
 
 
 def _node(node: Node, indent: int) -> Iterator[str]:
-    margin = " " * min(indent, DEEPEST)
+    margin = " " * min(indent, MAX_INDENT)
     mark = f"{margin}{MARKS[node.value]} "
     if node.op != "check":
         yield f"{mark}{node.op}"
@@ -119,7 +119,7 @@ def _labelled_lines(label: str, text: str, margin: str) -> list[str]:
 
 
 def _citation(cited: Node | OtherRule, margin: str) -> Iterator[str]:
-    """Where it stands, and what stands there."""
+    """Yield the place, and the line at that place."""
     if not cited.member:
         return
     line = cited.source_line if cited.source_line is not None else cited.line
@@ -131,10 +131,10 @@ def _citation(cited: Node | OtherRule, margin: str) -> Iterator[str]:
 
 
 def _other_rule(other: OtherRule) -> Iterator[str]:
-    sure = f", {other.confidence}" if other.confidence else ""
-    lacks = f"; lacks {', '.join(other.missing)}" if other.outcome == "unknown" and other.missing else ""
+    confidence = f", {other.confidence}" if other.confidence else ""
+    missing = f"; lacks {', '.join(other.missing)}" if other.outcome == "unknown" and other.missing else ""
     text = f": {other.text}" if other.text else ""
-    yield from fold(prose(f"{other.outcome}{sure}{text}{lacks}"), f"  {visible(other.rule)} ", "    ")
+    yield from fold(prose(f"{other.outcome}{confidence}{text}{missing}"), f"  {visible(other.rule)} ", "    ")
     yield from _citation(other, "")
 
 
@@ -145,41 +145,41 @@ def _confidence(finding: ExplainedFinding) -> Iterator[str]:
             yield from fold(", ".join(classes), f"  {label}: ", "    ")
     for text in finding.raise_confidence:
         yield from fold(prose(text), "  Surer with: ", "    ")
-    for way in finding.surer:
-        what = " and ".join(way.classes) or "the alternative explanations decided"
-        ask = "; ask the customer for" if way.ask_for else ""
-        yield from fold(prose(f"{way.to} with {what}{ask}"), "  ", "    ")
-        yield from command_lines("", way.ask_for, "  ")
+    for step in finding.surer:
+        evidence = " and ".join(step.classes) or "the alternative explanations decided"
+        ask = "; ask the customer for" if step.ask_for else ""
+        yield from fold(prose(f"{step.to} with {evidence}{ask}"), "  ", "    ")
+        yield from command_lines("", step.ask_for, "  ")
 
 
 def _change(change: Change | None) -> Iterator[str]:
-    """What it would take, check by check."""
+    """Yield the smallest change that would reverse the outcome, check by check."""
     if change is None:
         yield "No change of up to four checks would change the outcome."
         return
-    turned = "Would have fired with" if change.to == "fire" else "Would not have fired with"
-    yield f"{turned}{f' all {len(change.steps)} of' if len(change.steps) > 1 else ''}:"
+    effect = "Would have fired with" if change.to == "fire" else "Would not have fired with"
+    yield f"{effect}{f' all {len(change.steps)} of' if len(change.steps) > 1 else ''}:"
     for step in change.steps:
         name = f"{visible(step.check)} {step.to}: " if step.check else ""
         when = f" ({step.window})" if step.window else ""
-        told = f"{step.needed}; {step.by}" if step.by else f"{step.needed}; now {step.text}"
-        yield from fold(prose(told + when), f"  {name}", "    ")
+        text = f"{step.needed}; {step.by}" if step.by else f"{step.needed}; now {step.text}"
+        yield from fold(prose(text + when), f"  {name}", "    ")
     if commands := dict.fromkeys(command for step in change.steps for command in step.ask_for):
         yield from command_lines("To decide it ask the customer for", list(commands), "  ")
 
 
 def _states(states: Sequence[StateOutcome]) -> Iterator[str]:
-    """Several states in short; the one above is among them."""
+    """Yield the outcome in each state in one line; the state shown above is among them."""
     yield f"In each of {len(states)} states:"
     for state in states[:MAX_STATES]:
         settings = state.state.text if state.state else "?"
-        sure = f", {state.confidence}" if state.confidence else ""
+        confidence = f", {state.confidence}" if state.confidence else ""
         when = f" ({state.window.text})" if state.window else ""
-        near, steps = "", state.change.steps if state.change and state.outcome != "fires" else []
+        missing, steps = "", state.change.steps if state.change and state.outcome != "fires" else []
         if len(steps) > MAX_STEPS:
-            near = f"; {len(steps)} checks would have to differ"
+            missing = f"; {len(steps)} checks would have to differ"
         elif steps:
-            near = f"; would have fired with {' and '.join(step.by or step.needed for step in steps)}"
-        yield from fold(prose(f"{settings}: {state.outcome}{sure}{when}{near}"), "  ", "    ")
+            missing = f"; would have fired with {' and '.join(step.by or step.needed for step in steps)}"
+        yield from fold(prose(f"{settings}: {state.outcome}{confidence}{when}{missing}"), "  ", "    ")
     if len(states) > MAX_STATES:
         yield f"  and {len(states) - MAX_STATES} more"

@@ -1,7 +1,7 @@
-"""A document as JSON: sorted keys, ASCII only, the same bytes for the same document.
+r"""A document as JSON: sorted keys, ASCII only, the same bytes for the same document.
 
-Whatever is not printable ASCII is written as \\uXXXX, so that no hostile name acts on a terminal. NaN and the
-infinities are no JSON and become null.
+Characters other than printable ASCII are written as \uXXXX, so that no hostile name acts on a terminal. NaN and the
+infinities are not JSON and become null.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def render(document: Document | Mapping[str, Any], _presentation: Presentation =
 
 
 def to_json(value: object) -> str:
-    """Any value in this form, for the formats that are JSON of another shape."""
+    """Return any value in this form, for other formats based on JSON."""
     return _json(value, "\n") + "\n"
 
 
 def _json(value: object, margin: str) -> str:
-    """What `json.dumps` writes with an indent of 1, in a third of the time: Python encodes that with no help of C."""
+    """Return what `json.dumps` writes with an indent of 1, in a third of the time: it then uses no C code."""
     if isinstance(value, str):
         return encode_basestring_ascii(value)
     if value is None or isinstance(value, _NUMBERS):
@@ -51,25 +51,25 @@ def _json(value: object, margin: str) -> str:
 
 @cache
 def _openings(model: type[Document]) -> Sequence[tuple[str, str]]:
-    """The fields of a document in the order of their keys, with how each begins."""
+    """Return the fields of a document sorted by key, with the text that begins each."""
     return sorted(((name, f'"{key}": ') for name, key in json_keys(model).items()), key=itemgetter(1))
 
 
 def fill_lists(frame: Mapping[str, Any], lists: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """`to_json(frame)` in pieces; its empty lists of these names, of which none is there twice, have these items.
+    r"""Yield `to_json(frame)` in pieces, with items in its empty lists of these names, which must be unique.
 
-    A quote within a string is written as \\", so that no string of a stranger looks like the name of a list.
+    A quote within a string is written as \", so that no untrusted string looks like the name of a list.
     """
     text = to_json(frame)
     for name in sorted(lists, key=lambda name: text.index(f'"{name}": []')):
-        before, sign, text = text.partition(f'"{name}": []')
-        yield before + sign.removesuffix("[]")
-        yield from json_list(lists[name], len(before) - before.rfind("\n") - 1)
+        head, sign, text = text.partition(f'"{name}": []')
+        yield head + sign.removesuffix("[]")
+        yield from json_list(lists[name], len(head) - head.rfind("\n") - 1)
     yield text
 
 
 def json_list(items: Iterable[str], depth: int = 0) -> Iterator[str]:
-    """A list of `to_json` values in the same form, a piece for each; its own line begins with `depth` spaces."""
+    """Yield a list of `to_json` values, one piece for each; the line of the list begins with `depth` spaces."""
     margin, opening = "\n" + " " * (depth + 1), "["
     for item in items:
         yield opening + margin + item.rstrip("\n").replace("\n", margin)

@@ -1,6 +1,6 @@
-"""Known issues in text and Markdown: what is true of the host, how to work around it, until when.
+"""Known issues in text and Markdown: which affect the host, their workaround, and until when it is needed.
 
-At level 0 the first few, and how many may apply besides; from level 1 on all, with what is missing.
+Level 0 has the first few and the number of others that may apply; from level 1 on all with their missing data.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from thpdiag.report import messages
 from thpdiag.report.escaping import code, code_block, paragraph, prose, visible
 from thpdiag.report.layout import fold
 
-FIRST = 3  # told in full without --full: a kernel that is years old has more
-GRAVE = ("data", "hang", "stall", "slow", "memory")  # kinds of harm that are told in full
+MAX_DETAILED = 3  # described in full without --full: a kernel that is years old has more
+SEVERE_HARMS = ("data", "hang", "stall", "slow", "memory")  # described in full
 STATES = {
     "affected": "",
     "fixed-but-workaround-on": "fixed here, and the workaround is still on: undo it",
@@ -23,23 +23,23 @@ STATES = {
 
 
 def heading(result: Result) -> str:
-    """What the section is called, with the date of the catalogue."""
+    """Return the title of the section, with the date of the catalogue."""
     return f"Known issues (catalogue of {result.tool.known_issues or 'unknown date'})"
 
 
 def by_certainty(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
-    """Those that are true of the host, and those that may be."""
-    sure = [one for one in result.known_issues if one.state != "possible"]
-    return sure, [one for one in result.known_issues if one.state == "possible"]
+    """Return the issues that affect the host, and those that may."""
+    certain = [issue for issue in result.known_issues if issue.state != "possible"]
+    return certain, [issue for issue in result.known_issues if issue.state == "possible"]
 
 
 def state_words(issue: KnownIssue) -> str:
-    """What an entry is for this host, nothing where it is simply affected."""
+    """Return the state of an issue on this host; empty if the host is simply affected."""
     return STATES[issue.state]
 
 
 def fix(issue: KnownIssue) -> str:
-    """The first version with the fix, where the host needs it or has it."""
+    """Return the first version with the fix."""
     return f"First fixed version: {issue.fixed or 'none known'}"
 
 
@@ -52,29 +52,29 @@ def missing(issue: KnownIssue) -> str:
 
 
 def undo_label(issue: KnownIssue) -> str:
-    """The label of the commands that take a workaround back."""
+    """Return the label of the commands that undo a workaround."""
     return f"Undo when {issue.until}." if issue.until and issue.state != "fixed-but-workaround-on" else "Undo:"
 
 
-def first(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
-    """Those that are told in full without --full, and those of which the title has to do."""
-    sure, _ = by_certainty(result)
-    full = [one for one in sure if one.harm in GRAVE or one.state != "affected"][:FIRST]
-    return full, [one for one in sure if one not in full][:FIRST]
+def select_shown(result: Result) -> tuple[list[KnownIssue], list[KnownIssue]]:
+    """Return the issues that are described in full without --full, and those shown by title only."""
+    certain, _ = by_certainty(result)
+    full = [issue for issue in certain if issue.harm in SEVERE_HARMS or issue.state != "affected"][:MAX_DETAILED]
+    return full, [issue for issue in certain if issue not in full][:MAX_DETAILED]
 
 
 def more(result: Result, shown: int) -> str:
-    """How many are not told."""
-    sure, possible = by_certainty(result)
-    parts = [f"{len(sure) - shown} more" if len(sure) > shown else ""]
+    """Return how many issues are not shown."""
+    certain, possible = by_certainty(result)
+    parts = [f"{len(certain) - shown} more" if len(certain) > shown else ""]
     parts += [f"{len(possible)} that may apply, depending on missing data" if possible else ""]
     return " and ".join(filter(None, parts))
 
 
 def text(result: Result, level: int) -> list[list[str]]:
-    """The blocks of the section for a terminal; none where no entry is true or may be."""
-    sure, possible = by_certainty(result)
-    full, brief = ([*sure, *possible], []) if level else first(result)
+    """Return the blocks of the section for a terminal; none if no issue affects or may affect the host."""
+    certain, possible = by_certainty(result)
+    full, brief = ([*certain, *possible], []) if level else select_shown(result)
     blocks = [[*_title(issue), *(_details(issue) if level else _brief(issue))] for issue in full]
     blocks += [_title(issue) for issue in brief]
     rest = "" if level else more(result, len(full) + len(brief))
@@ -87,7 +87,7 @@ def _title(issue: KnownIssue) -> list[str]:
 
 
 def _brief(issue: KnownIssue) -> Iterator[str]:
-    """What mends it; of one that is mended, how to take the workaround back."""
+    """Yield the fix; for a fixed issue the commands that undo the workaround."""
     yield from fold(prose(fix(issue)), "      ", "        ")
     if issue.state == "fixed-but-workaround-on":
         yield from messages.command_lines("Undo:", issue.undo, "      ")
@@ -100,21 +100,21 @@ def _details(issue: KnownIssue) -> Iterator[str]:
     doubt = f"Doubt: {issue.doubt}" if issue.doubt else ""
     for line in (issue.defect or "", *facts, missing(issue), doubt, fix(issue), source(issue)):
         yield from fold(prose(line), "      ", "        ") if line else ()
-    yield from messages.command_lines("Workaround:", issue.now, "      ")  # what makes it last is in HTML and JSON
+    yield from messages.command_lines("Workaround:", issue.now, "      ")  # the permanent one: HTML and JSON
     yield from fold(prose(undo_label(issue)), "      ", "        ") if issue.undo or issue.until else ()
     yield from messages.command_lines("", issue.undo, "      ")
 
 
 def markdown(result: Result) -> Iterator[str]:
-    """Blocks of Markdown."""
-    full, brief = first(result)
+    """Yield blocks of Markdown."""
+    full, brief = select_shown(result)
     if not full and not brief:
         return
     yield f"### {paragraph(heading(result))}"
     for issue in full:
         words = messages.with_aside(f"{issue.title or issue.id}", state_words(issue))
         rows = [f"**{paragraph(issue.id)}** {paragraph(words)}", paragraph(fix(issue)), paragraph(source(issue))]
-        places = ", ".join(dict.fromkeys(code(where) for fact in issue.facts if (where := messages.place(fact))))
+        places = ", ".join(dict.fromkeys(code(location) for fact in issue.facts if (location := messages.place(fact))))
         yield "\n".join(f"- {row}" for row in [*rows, *([f"by {places}"] if places else [])])
         yield from _block("Workaround", issue.now)
         yield from _block(undo_label(issue).rstrip(":."), issue.undo)

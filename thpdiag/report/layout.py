@@ -1,6 +1,6 @@
 """Fold text to the width of a terminal.
 
-Words are broken only when they are wider than a line and are no path: paths stay whole, so that they can be copied.
+Only words that are wider than a line are broken, and paths never are, so that they can be copied.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from unicodedata import combining, east_asian_width
 
 WIDTH = 80
-# The colours of a terminal (ECMA-48): of a severity, of what is well, of headings and labels.
+# Terminal colours (ECMA-48) by severity, and of a good verdict, headings and labels
 STYLES = MappingProxyType(
     {
         **{"critical": "1;31", "high": "1;31", "medium": "1;33", "low": "1;36", "info": "1"},
@@ -22,7 +22,7 @@ _BREAK = re.compile(r" (?!%)|(?<!\d) ")  # a number and its % stay on one line
 
 
 class Line(str):
-    """A line of a report with its style; `label` is how many characters at its begin are a label, in bold."""
+    """A line of a report with its style. The first `label` characters are a label and printed in bold."""
 
     style: str
     label: int
@@ -34,7 +34,7 @@ class Line(str):
 
 
 def paint(line: str) -> str:
-    """The line in its style, for a terminal that knows colours."""
+    """Return the line with the escape sequences of its style."""
     if not isinstance(line, Line) or not line.strip():
         return line
     if line.style:
@@ -43,13 +43,13 @@ def paint(line: str) -> str:
 
 
 def columns(text: str) -> int:
-    """Columns that the text takes on a terminal."""
+    """Return the width of the text on a terminal."""
     return len(text) if text.isascii() else sum(_columns_of(character) for character in text)
 
 
 def fold(text: str, first: str = "", rest: str | None = None, width: int = WIDTH) -> list[str]:
-    """Lines of at most `width` columns: the first begins with `first`, the others with `rest` (or spaces)."""
-    if columns(first) > width // 2 and first.strip():  # a label too long to stand before the text is folded with it
+    """Return lines of at most `width` columns: the first begins with `first`, the others with `rest` (or spaces)."""
+    if columns(first) > width // 2 and first.strip():  # a long label is folded together with the text
         margin = " " * (len(first) - len(first.lstrip()))
         return fold(
             f"{first.strip()} {text}", margin[: width // 2], rest if rest is not None else margin[: width // 2], width

@@ -1,7 +1,4 @@
-"""How a report is to be shown, and when its findings fail a gate (`--fail-on`); none of it changes what was found.
-
-The exit code of a result is for the command line and for a server.
-"""
+"""Options of reports, the gate of `--fail-on`, and exit codes. None of them changes the findings."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from thpdiag.model.finding import SEVERITIES
 from thpdiag.model.result import Finding, Result, as_result
 
 NEVER = "never"
-OWN_REPORT = "thpdiag_report"  # the reader that names reports of thpdiag in the input
+OWN_REPORT = "thpdiag_report"  # the parser of thpdiag's own reports in the input
 CUT_SHORT, DAMAGED = 6, 5
 
 
@@ -28,20 +25,20 @@ class Graded(Protocol):
 
 
 def rank(severity: str | None) -> int:
-    """The place of a severity in the order, -1 of an unknown one."""
+    """Return the position of a severity in their order, -1 for an unknown one."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else -1
 
 
 def fails(finding: Graded, fail_on: str) -> bool:
-    """Whether a finding is as grave as `fail_on` or graver, and nobody has accepted it."""
+    """Return whether a finding is at least as severe as `fail_on` and not accepted."""
     return fail_on != NEVER and not finding.suppressed and rank(finding.severity) >= rank(fail_on)
 
 
 def exit_code(document: Result | Mapping[str, Any], fail_on: str = NEVER, fail_on_missing: object = None) -> int:
-    """The first that applies of 1, 3, 6, 5, 0 (`thpdiag.errors.EXIT_CODES`)."""
-    every = documents(document)
-    undecided = any(one.unknown for one in every)
-    problems = [problem for one in every for problem in one.problems]
+    """Return the first of 1, 3, 6, 5, 0 whose condition holds (`thpdiag.errors.EXIT_CODES`)."""
+    results = documents(document)
+    undecided = any(result.unknown for result in results)
+    problems = [problem for result in results for problem in result.problems]
     if fails_gate(document, fail_on) or (fail_on_missing and undecided):
         return 1
     if not is_recognised(document):
@@ -52,32 +49,32 @@ def exit_code(document: Result | Mapping[str, Any], fail_on: str = NEVER, fail_o
 
 
 def is_recognised(document: Result | Mapping[str, Any]) -> bool:
-    """Whether any reader knew any part of the input that thpdiag did not write itself."""
-    return any(row.reader and row.reader != OWN_REPORT for one in documents(document) for row in one.inputs)
+    """Return whether a parser read any part of the input other than reports of thpdiag."""
+    return any(row.reader and row.reader != OWN_REPORT for result in documents(document) for row in result.inputs)
 
 
 def fails_gate(document: Result | Mapping[str, Any], fail_on: str) -> bool:
-    """Whether some finding that nobody accepted fails the gate of `--fail-on`."""
-    return any(fails(finding, fail_on) for one in documents(document) for finding in one.findings)
+    """Return whether any finding fails the gate of `--fail-on`."""
+    return any(fails(finding, fail_on) for result in documents(document) for finding in result.findings)
 
 
 def documents(document: Result | Mapping[str, Any]) -> Sequence[Result]:
-    """The result of each host."""
-    whole = as_result(document)
-    return whole.cases or [whole]
+    """Return the result of each host."""
+    result = as_result(document)
+    return result.cases or [result]
 
 
 class Suppressed(StrEnum):
-    """What becomes of findings that a suppression or a baseline accepts."""
+    """What happens to findings that a suppression or a baseline accepts."""
 
     LEFT_OUT = "left out"
     SHOWN = "shown"
 
 
 class Presentation(NamedTuple):
-    """`verbosity` is how much of it text shows: -1 is the first block only, 1 everything, 2 the match trees too.
+    """Options of a report; `fail_on` is the lowest severity at which a test case fails, `color` is for terminals.
 
-    `fail_on` is the severity from which on a test case counts as failed; `color` of text for a terminal.
+    `verbosity` of text: -1 is the first block only, 1 everything, 2 the match trees too.
     """
 
     verbosity: int = 0
@@ -86,9 +83,9 @@ class Presentation(NamedTuple):
     color: bool = False
 
     def findings(self, host: Result) -> list[Finding]:
-        """The findings of a host, without those that somebody accepted unless these are asked for."""
-        every = self.suppressed is Suppressed.SHOWN
-        return [finding for finding in host.findings if every or not finding.suppressed]
+        """Return the findings of a host, without accepted ones unless `suppressed` is SHOWN."""
+        include_suppressed = self.suppressed is Suppressed.SHOWN
+        return [finding for finding in host.findings if include_suppressed or not finding.suppressed]
 
 
 PLAIN = Presentation()

@@ -1,4 +1,4 @@
-"""Numbers and times as people read them: 93.8 %, 24.0 GiB, 10:33:08."""
+"""Numbers and times formatted for people: 93.8 %, 24.0 GiB, 10:33:08."""
 
 from __future__ import annotations
 
@@ -11,51 +11,51 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def quantity(value: object, unit: str | None = None) -> str:
-    """A value in a base unit of the vocabulary. Text stays text, None is `unknown`."""
+    """Format a value in a base unit of the vocabulary. Text is returned unchanged, None is `unknown`."""
     if value is None:
         return "unknown"
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     try:
         return _number(float(value), unit or "") if math.isfinite(value) else "unknown"
-    except OverflowError:  # an integer beyond any float
+    except OverflowError:  # an integer larger than any float
         return "out of range"
 
 
 def percent(share: float) -> str:
-    """A share of 1 as percent, with as many digits as tell."""
+    """Format a share of 1 as percent, with two decimals below 1 %."""
     return f"{100 * share:.2f} %" if 0 < abs(share) < 0.01 else f"{100 * share:.1f} %"
 
 
 def duration(seconds: float) -> str:
-    """Seconds in the two largest units that fit."""
+    """Format seconds in the two largest units that are not zero."""
     if not math.isfinite(seconds) or abs(seconds) < 60:
         return f"{seconds:.3g} s"
-    whole = round(abs(seconds))
-    days, hours, minutes = whole // _DAY, whole // 3600 % 24, whole // 60 % 60
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (whole % 60, "s")]
+    total = round(abs(seconds))
+    days, hours, minutes = total // _DAY, total // 3600 % 24, total // 60 % 60
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (total % 60, "s")]
     first = next(place for place, (count, _) in enumerate(parts) if count)
     shown = " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2] if count)
     return f"-{shown}" if seconds < 0 else shown
 
 
 def moment(seconds: float | None, clock: str | None) -> str:
-    """A time on one of the model's clocks; without a clock it is a sample number."""
+    """Format a time on one of the clocks of the model; without a clock it is a sample number."""
     if seconds is None or not math.isfinite(seconds):
         return "unknown"
     if clock in {"utc", "local"}:
         return _date(seconds) + (" UTC" if clock == "utc" else "")
     if clock == "day":
-        whole = math.floor(seconds)
-        day = f" (+{whole // _DAY} d)" if whole >= _DAY else ""
-        return f"{whole // 3600 % 24:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}{day}"
+        second = math.floor(seconds)
+        day = f" (+{second // _DAY} d)" if second >= _DAY else ""
+        return f"{second // 3600 % 24:02d}:{second // 60 % 60:02d}:{second % 60:02d}{day}"
     if clock == "session":
         return f"{seconds:.0f} s into the session"
     return f"{seconds:.1f} s after boot" if clock == "boot" else f"sample {seconds:g}"
 
 
 def span(first: float, last: float, clock: str | None) -> str:
-    """Two times; the date once where both are of one day, one time where they read the same."""
+    """Format two times: the date once if both are on one day, a single time if both texts are equal."""
     begin, end = moment(first, clock), moment(last, clock)
     if begin == end:
         return begin
@@ -68,7 +68,7 @@ def span(first: float, last: float, clock: str | None) -> str:
 def _date(seconds: float) -> str:
     try:
         return f"{_EPOCH + timedelta(seconds=math.floor(seconds)):%Y-%m-%d %H:%M:%S}"
-    except OverflowError:  # a clock gone wild
+    except OverflowError:  # beyond the range of datetime
         return f"{seconds:g} s"
 
 

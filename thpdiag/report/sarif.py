@@ -1,12 +1,13 @@
 """SARIF 2.1.0 (OASIS), as GitHub code scanning, Jenkins and editors read it: one run, one result per finding.
 
-GitHub wants a file and line for every result, at most 1,024 characters of a rule's full description, 25,000 results and
-10 MB packed with gzip, of which it keeps the 5,000 gravest results; what does not fit is left out, the mildest first,
-and a notification and a warning say how many. It knows a result again by `primaryLocationLineHash`, and the runs of one
-host by `automationDetails.id`; of many bundles it takes that of the upload. It shows a result with `suppressions` as an
-open alert, so what is accepted is left out unless asked for. Precision and problem.severity belong to the rule there;
-these are no security findings, and have no security-severity. What is decided of each host, and what could not be read,
-are properties and notifications of the run; with a bundle that nothing came of the run has not been successful.
+GitHub requires a file and line for every result, and accepts at most 1,024 characters of a rule's full description,
+25,000 results and 10 MB packed with gzip, of which it keeps the 5,000 most severe results. What exceeds this is left
+out, the least severe first, and a notification and a warning state how many. GitHub recognizes a result by
+`primaryLocationLineHash`, and the runs of one host by `automationDetails.id`; for several bundles it uses that of the
+upload. It shows a result with `suppressions` as an open alert, so accepted findings are left out unless requested.
+Precision and problem.severity belong to the rule there; these are no security findings and have no security-severity.
+The verdict of each host, and problems while reading, are properties and notifications of the run; a bundle without a
+result makes the run unsuccessful.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from thpdiag.report import messages
 from thpdiag.report.ci import (
     LEVELS,
     Bundle,
-    Gravest,
+    HighestWeights,
     Located,
     Spool,
     Writer,
@@ -35,14 +36,14 @@ from thpdiag.report.ci import (
 )
 from thpdiag.report.escaping import prose, visible
 from thpdiag.report.json import fill_lists, json_list, to_json
-from thpdiag.report.messages import cited_line, few_lines, remedy_text
+from thpdiag.report.messages import annotation_lines, cited_line, remedy_text
 from thpdiag.report.presentation import Presentation, Suppressed, rank
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 MAX_RESULTS = 25_000
 MAX_PACKED_BYTES = 10_000_000
-RESULTS_PER_CHECK = 100  # results between two looks at the size
-SHOWN_RESULTS = 5_000  # results that GitHub shows of those that it takes
+RESULTS_PER_CHECK = 100  # results between two checks of the size
+MAX_SHOWN_RESULTS = 5_000  # of the accepted results
 LEFT_OUT = f"results are left out, the mildest first: GitHub takes {MAX_RESULTS:,} of a run, and 10 MB packed"
 MAX_RELATED = 10
 MAX_NOTIFICATIONS = 200
@@ -51,45 +52,45 @@ MAX_DESCRIPTION = 1024  # characters of a rule's full description
 MAX_ID = 100
 PRECISION = {"confirmed": "very-high", "likely": "high", "possible": "low"}
 _PROBLEM_SEVERITY = {"error": "error", "warning": "warning", "note": "recommendation"}
-_FAILED = len(LEVELS)  # before notifications of all levels
-_OPEN_INDEX = '"ruleIndex": -1'  # no string can look like it: a quote within one is written as \"
+_FAILED = len(LEVELS)  # weight above all levels
+_OPEN_INDEX = '"ruleIndex": -1'  # no string can contain it: a quote within one is written as \"
 
 
 class Sarif(Writer):
-    """Results wait until it is known which fit; the place of each one's rule in the list of rules is put in last."""
+    """Results are kept until it is known which fit; the index of their rules is filled in last."""
 
     def __init__(self, presentation: Presentation, new_spool: Callable[[], Spool], *, many: bool = False) -> None:
         self._presentation = presentation
         self._results, self._hosts = new_spool(), new_spool()
-        self._notifications: Gravest[dict[str, Any]] = Gravest(MAX_NOTIFICATIONS)
-        self._gravest: dict[str, Finding] = {}  # by rule
-        self._surest: dict[str, str] = {}
-        self._count = self._characters = self._count_of_hosts = self._failed = self._left_out = 0
+        self._notifications: HighestWeights[dict[str, Any]] = HighestWeights(MAX_NOTIFICATIONS)
+        self._worst: dict[str, Finding] = {}  # by rule
+        self._confidence: dict[str, str] = {}
+        self._count = self._characters = self._host_count = self._failed = self._left_out = 0
         self._tool: Tool | None = None
         self._category, self._many = "", many
 
     def add(self, bundle: Bundle) -> None:
-        results = [(rank(one.finding.severity), self._result(one)) for one in bundle.found]
+        results = [(rank(located.finding.severity), self._result(located)) for located in bundle.findings]
         name = {"bundle": prose(bundle.path)} if bundle.path else {}
         hosts = [to_json(_host(host) | name) for host in bundle.hosts]
-        notified = [one for host in bundle.hosts for one in _problems(host, bundle.path)]
-        for one in bundle.found:
-            self._add_rule(one.finding)
+        notified = [located for host in bundle.hosts for located in _problems(host, bundle.path)]
+        for located in bundle.findings:
+            self._add_rule(located.finding)
         for weight, text in results:
             self._results.add(weight, text)
             self._characters += len(text)
-        for text in hosts[: max(MAX_HOSTS - self._count_of_hosts, 0)]:
+        for text in hosts[: max(MAX_HOSTS - self._host_count, 0)]:
             self._hosts.add(0, text)
-        if not bundle.whole:
-            self._failed += not (bundle.hosts or bundle.stray)
-            grade, what = ("warning", "incomplete result") if bundle.hosts else ("error", "no result")
-            grade = "note" if bundle.stray else grade
-            told = f"{bundle.path}: {what} ({bundle.why})"
-            notified.append((_FAILED, _notification(grade, told, bundle.path)))
-        for weight, one_notified in notified:
-            self._notifications.put(weight, one_notified)
+        if not bundle.is_complete:
+            self._failed += not (bundle.hosts or bundle.is_stray)
+            grade, outcome = ("warning", "incomplete result") if bundle.hosts else ("error", "no result")
+            grade = "note" if bundle.is_stray else grade
+            message = f"{bundle.path}: {outcome} ({bundle.outcome})"
+            notified.append((_FAILED, _notification(grade, message, bundle.path)))
+        for weight, notification in notified:
+            self._notifications.put(weight, notification)
         self._count += len(results)
-        self._count_of_hosts += len(hosts)
+        self._host_count += len(hosts)
         self._tool = self._tool or bundle.tool
         self._category = "" if self._many else f"thpdiag/{_category(bundle.hosts)}/"
 
@@ -102,27 +103,27 @@ class Sarif(Writer):
     def warnings(self) -> Iterator[str]:
         if self._left_out:
             yield f"SARIF: {self._left_out:,} {LEFT_OUT}"
-        if self._count - self._left_out > SHOWN_RESULTS:
+        if self._count - self._left_out > MAX_SHOWN_RESULTS:
             results = self._count - self._left_out
-            yield f"SARIF: {results:,} results; GitHub shows the {SHOWN_RESULTS:,} worst"
+            yield f"SARIF: {results:,} results; GitHub shows the {MAX_SHOWN_RESULTS:,} worst"
 
     def _add_rule(self, finding: Finding) -> None:
-        """Each rule once, as its gravest and surest finding has it."""
+        """Take each rule once, with its most severe finding and its highest confidence."""
         name, order = visible(finding.rule), list(PRECISION)
-        if name not in self._gravest or rank(finding.severity) > rank(self._gravest[name].severity):
-            self._gravest[name] = finding
+        if name not in self._worst or rank(finding.severity) > rank(self._worst[name].severity):
+            self._worst[name] = finding
         if finding.confidence:
-            self._surest[name] = min(finding.confidence, self._surest.get(name, order[-1]), key=order.index)
+            self._confidence[name] = min(finding.confidence, self._confidence.get(name, order[-1]), key=order.index)
 
-    def _result(self, one: Located) -> str:
-        """The rule in a line of its own, and the result with an index to be filled in."""
-        found = _result(one, self._presentation)
-        return f"{found['ruleId']}\n{to_json({**found, 'ruleIndex': -1})}"
+    def _result(self, located: Located) -> str:
+        """Return the rule on its own line, and the result with an index to be filled in."""
+        result = _result(located, self._presentation)
+        return f"{result['ruleId']}\n{to_json({**result, 'ruleIndex': -1})}"
 
     def _frame(self) -> dict[str, Any]:
-        """The log without its results and hosts."""
+        """Return the log without its results and hosts."""
         tool = self._tool or Tool.model_construct()
-        rules = [_rule(name, self._gravest[name], self._surest.get(name, "possible")) for name in sorted(self._gravest)]
+        rules = [_rule(name, self._worst[name], self._confidence.get(name, "possible")) for name in sorted(self._worst)]
         driver = {"name": "thpdiag", "rules": rules, "properties": {"rulesDigest": visible(tool.rules_digest or "")}}
         invocation = {"executionSuccessful": not self._failed, "toolExecutionNotifications": self._tool_notifications()}
         run = {
@@ -136,27 +137,27 @@ class Sarif(Writer):
         return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
     def _tool_notifications(self) -> list[dict[str, Any]]:
-        """What is left out, and the problems, those that may hide evidence before the others."""
+        """Return what is left out, and the problems, those that may hide evidence first."""
         notified = [_notification("warning", f"{self._left_out:,} {LEFT_OUT}")] if self._left_out else []
         notified += self._notifications
         if more := self._notifications.left_out:
             notified.append(_notification("note", f"{more:,} more notifications are left out"))
-        if (more := self._count_of_hosts - MAX_HOSTS) > 0:
-            told = f"{more:,} of {self._count_of_hosts:,} hosts are not in the list of hosts"
-            notified.append(_notification("note", told))
+        if (more := self._host_count - MAX_HOSTS) > 0:
+            text = f"{more:,} of {self._host_count:,} hosts are not in the list of hosts"
+            notified.append(_notification("note", text))
         return notified
 
     def _fitting(self) -> tuple[int, Mapping[str, int]]:
-        """How many of the gravest results GitHub takes, and the places of their rules."""
+        """Return how many of the most severe results GitHub accepts, and the indices of their rules."""
         count = min(self._count, MAX_RESULTS)
         if self._characters > MAX_PACKED_BYTES:
             count = self._count_that_fit(count)
         names = {text.partition("\n")[0] for text in islice(self._results.texts(), count)}
-        self._gravest = {name: finding for name, finding in self._gravest.items() if name in names}
+        self._worst = {name: finding for name, finding in self._worst.items() if name in names}
         return count, self._rule_places()
 
     def _count_that_fit(self, most: int) -> int:
-        """Packed as GitHub's uploader does it, with all that stands around them."""
+        """Count the results that fit when packed as GitHub's uploader does, with everything around them."""
         packer, size, fitting = zlib.compressobj(wbits=31), 0, 0
         for piece in fill_lists(self._frame(), {"results": (), "hosts": self._hosts.texts()}):
             size += len(packer.compress(piece.encode()))
@@ -170,7 +171,7 @@ class Sarif(Writer):
         return fitting
 
     def _rule_places(self) -> dict[str, int]:
-        return {name: index for index, name in enumerate(sorted(self._gravest))}
+        return {name: index for index, name in enumerate(sorted(self._worst))}
 
 
 render = partial(write_one, Sarif)
@@ -182,69 +183,71 @@ def _with_rule_index(text: str, places: Mapping[str, int]) -> str:
 
 
 def _category(hosts: Iterable[Result]) -> str:
-    """The hosts of the run: the next bundle of the same ones replaces its results, another host's does not."""
+    """Return an id of the hosts of the run: the next bundle of the same hosts replaces its results."""
     names = ",".join(sorted({quote(messages.name(host), safe="", errors="replace") for host in hosts}))
     return names if len(names) <= MAX_ID else hash_name(names)
 
 
 def _host(host: Result) -> dict[str, str]:
-    """What is decided of a host."""
+    """Return the verdict of a host."""
     status, sentence = host.verdict.status, messages.sentence(host)
     return {"name": prose(messages.name(host)), "status": status, "sentence": prose(sentence)}
 
 
-def _rule(rule: str, first: Finding, surest: str) -> dict[str, Any]:
-    title = _without_links(prose(first.title or first.mechanism or first.rule))
-    means = _without_links(prose(first.means or title))
-    steps = [line for advice in first.remedies for line in remedy_text(advice)]
-    short = means if len(means) <= MAX_DESCRIPTION else f"{means[: MAX_DESCRIPTION - 4]} ..."
+def _rule(rule: str, finding: Finding, confidence: str) -> dict[str, Any]:
+    title = _without_links(prose(finding.title or finding.mechanism or finding.rule))
+    meaning = _without_links(prose(finding.means or title))
+    steps = [line for advice in finding.remedies for line in remedy_text(advice)]
+    short = meaning if len(meaning) <= MAX_DESCRIPTION else f"{meaning[: MAX_DESCRIPTION - 4]} ..."
     return {
         "id": rule,
         "shortDescription": {"text": title[:MAX_DESCRIPTION]},
         "fullDescription": {"text": short},
-        "help": {"text": _without_links("\n".join([means, *steps]))},
-        "defaultConfiguration": {"level": level(first)},
+        "help": {"text": _without_links("\n".join([meaning, *steps]))},
+        "defaultConfiguration": {"level": level(finding)},
         "properties": {
-            "precision": PRECISION[surest],
-            "problem.severity": _PROBLEM_SEVERITY[level(first)],
-            "tags": list(dict.fromkeys(["performance", "huge-pages", visible(first.mechanism or "unknown")])),
+            "precision": PRECISION[confidence],
+            "problem.severity": _PROBLEM_SEVERITY[level(finding)],
+            "tags": list(dict.fromkeys(["performance", "huge-pages", visible(finding.mechanism or "unknown")])),
         },
     }
 
 
-def _result(one: Located, presentation: Presentation) -> dict[str, Any]:
-    """A result, all but the place of its rule among those of the run."""
-    finding, host = one.finding, prose(messages.name(one.host))
-    bundle = prose(one.bundle)
-    here = next((e for e in finding.evidence if (e.member, line_number(e)) == (one.path, one.line)), None)
-    message = [*few_lines(one.host, finding), *([f"Bundle {bundle}"] if bundle else [])]
-    inside = "/".join(filter(None, [host, prose(finding.entity or "")]))  # what on the host it is about
-    found = {
+def _result(located: Located, presentation: Presentation) -> dict[str, Any]:
+    """Return a result without the index of its rule."""
+    finding, host = located.finding, prose(messages.name(located.host))
+    bundle = prose(located.bundle)
+    cited = next((e for e in finding.evidence if (e.member, line_number(e)) == (located.path, located.line)), None)
+    message = [*annotation_lines(located.host, finding), *([f"Bundle {bundle}"] if bundle else [])]
+    inside = "/".join(filter(None, [host, prose(finding.entity or "")]))
+    result = {
         "ruleId": visible(finding.rule),
         "level": level(finding),
         "message": {"text": _without_links("\n".join(message))},
         "locations": [
-            _location(one.file, one.line, here) | {"logicalLocations": [{"fullyQualifiedName": inside}]}
+            _location(located.file, located.line, cited) | {"logicalLocations": [{"fullyQualifiedName": inside}]}
         ],
-        "partialFingerprints": {"primaryLocationLineHash": one.fingerprint},
+        "partialFingerprints": {"primaryLocationLineHash": located.fingerprint},
         "properties": {
             "confidence": finding.confidence or "unknown", "severity": finding.severity or "unknown",
-            "role": messages.role(one.host, finding), "host": host, **({"bundle": bundle} if bundle else {}),
+            "role": messages.role(located.host, finding), "host": host, **({"bundle": bundle} if bundle else {}),
         },
     }  # fmt: skip
-    others = [e for e in messages.places(finding.evidence) if (e.member, line_number(e)) != (one.path, one.line)]
+    place = (located.path, located.line)
+    others = [e for e in messages.places(finding.evidence) if (e.member, line_number(e)) != place]
     if others:
-        found["relatedLocations"] = [
-            {"id": number, **_location(file_of(one.bundle, e.member or ""), line_number(e), e),
+        result["relatedLocations"] = [
+            {"id": number, **_location(file_of(located.bundle, e.member or ""), line_number(e), e),
              "message": {"text": _without_links(prose(e.text or "evidence"))}}
             for number, e in enumerate(others[:MAX_RELATED], 1)
         ]  # fmt: skip
     if presentation.suppressed is Suppressed.SHOWN:
-        found["suppressions"] = []
-        if mark := finding.suppressed:
-            why = prose(f"{mark.reason or 'no reason given'}{f' (until {mark.expires})' if mark.expires else ''}")
-            found["suppressions"] = [{"kind": "external", "status": "accepted", "justification": why}]
-    return found
+        result["suppressions"] = []
+        if acceptance := finding.suppressed:
+            until = f" (until {acceptance.expires})" if acceptance.expires else ""
+            reason = prose(f"{acceptance.reason or 'no reason given'}{until}")
+            result["suppressions"] = [{"kind": "external", "status": "accepted", "justification": reason}]
+    return result
 
 
 def _location(member: str, line: int, evidence: Evidence | None) -> dict[str, Any]:
@@ -256,7 +259,7 @@ def _location(member: str, line: int, evidence: Evidence | None) -> dict[str, An
 
 
 def _problems(host: Result, bundle: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The problems of a host as notifications with their weight; a bug of a reader is an error."""
+    """Yield the problems of a host as notifications with their weight; a bug of a parser is an error."""
     for problem in host.problems:
         grade = "error" if problem.kind == "bug" else "warning" if problem.hides else "note"
         text = ": ".join(filter(None, [bundle, problem.text or "odd input"]))
@@ -265,11 +268,11 @@ def _problems(host: Result, bundle: str) -> Iterator[tuple[int, dict[str, Any]]]
 
 
 def _notification(grade: str, text: str, member: str | None = None, line: int = 1) -> dict[str, Any]:
-    """`level` is one of LEVELS, `member` a file that it is about."""
-    told: dict[str, Any] = {"level": grade, "message": {"text": _without_links(prose(text))}}
-    return told | ({"locations": [_location(member, line, None)]} if member else {})
+    """Return a notification of level `grade`, one of LEVELS, about the file `member` if there is one."""
+    notification: dict[str, Any] = {"level": grade, "message": {"text": _without_links(prose(text))}}
+    return notification | ({"locations": [_location(member, line, None)]} if member else {})
 
 
 def _without_links(text: str) -> str:
-    """Messages may hold links, `[words](target)`, and readers make them live: ours have none."""
+    """Break links, `[words](target)`, which viewers of messages would make live."""
     return text.replace("](", "] (")

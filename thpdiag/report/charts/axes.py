@@ -1,8 +1,8 @@
-"""The axis of time of a chart, and lines along it as SVG paths.
+"""The time axis of a chart, and lines along it as SVG paths.
 
-A chart is 1,000 units wide. Stretches in which nothing was measured are drawn narrow, so that two captures of a minute,
-an hour apart, can both be read. Marks stand at whole times of the clock. Paths are short: whole units, relative to the
-point before.
+A chart is 1,000 units wide. Times without measurements are drawn narrow, so that two captures of a minute, an hour
+apart, can both be read. Marks are at whole times of the clock. Paths are short: integers, relative to the previous
+point.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from thpdiag.model.result import BootTime
 from thpdiag.report.quantity import moment, span
 
 WIDTH = 1000
-LONG = 20  # times the usual distance of two points of a series: nothing was measured
-_GAP = 0.015  # of what was measured: the width of such a gap
-_GAPS = 0.3  # of what was measured: the width of all gaps at most
+MIN_GAP_STEPS = 20  # a gap is longer than this multiple of the median distance of two points
+_GAP_SHARE = 0.015  # width of a gap, of the measured time
+_MAX_GAPS_SHARE = 0.3  # width of all gaps, of the measured time
 
 Stretch = tuple[float, float]
 Point = tuple[float, float, float, float]  # time, min, max, mean
@@ -33,7 +33,7 @@ Scale = Callable[[float], float]
 class Line:
     """One metric of one entity: the points of all its series, in order, and their numbers in the timeline.
 
-    `rules` are those of the findings that speak of it, `sizes` how many points each series has, in order of time.
+    `rules` are the rules of the findings that cite it, `sizes` the number of points of each series, in order of time.
     """
 
     name: str
@@ -61,23 +61,23 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class TimeScale:
-    """Stretches of time in which something was measured, and where each begins and ends (0 to `WIDTH`)."""
+    """Time spans with measurements, and the begin and end of each on the chart (0 to `WIDTH`)."""
 
     stretches: tuple[Stretch, ...]
     places: tuple[Stretch, ...]
 
     def x(self, time: float) -> float:
-        """Times within a gap lie at its end, those outside at the edge of the chart."""
-        at = bisect_right(self.stretches, (time, float("inf"))) - 1
-        if at < 0:
+        """Return the place of a time: within a gap its end, outside of the chart its edge."""
+        number = bisect_right(self.stretches, (time, float("inf"))) - 1
+        if number < 0:
             return 0.0
-        (begin, end), (left, right) = self.stretches[at], self.places[at]
+        (begin, end), (left, right) = self.stretches[number], self.places[number]
         if time >= end:
-            return self.places[at + 1][0] if time > end and at + 1 < len(self.places) else right
+            return self.places[number + 1][0] if time > end and number + 1 < len(self.places) else right
         return left + (time - begin) / (end - begin) * (right - left)
 
     def shows(self, first: float, last: float) -> bool:
-        """Whether any of it lies between the begin and the end of the chart."""
+        """Return whether any part of a span is on the chart."""
         return first <= self.stretches[-1][1] and last >= self.stretches[0][0]
 
     @property
@@ -87,7 +87,7 @@ class TimeScale:
 
 
 def time_scale(series: Iterable[Sequence[float]]) -> TimeScale:
-    """The scale of series that share it; each is its times in order."""
+    """Return the common scale of series; each is given by its sorted times."""
     stretches: list[Stretch] = []
     for begin, end in sorted(stretch for times in series for stretch in _measured_stretches(times)):
         if stretches and begin <= stretches[-1][1]:
@@ -96,27 +96,27 @@ def time_scale(series: Iterable[Sequence[float]]) -> TimeScale:
             stretches.append((begin, end))
     measured = sum(end - begin for begin, end in stretches) or 1.0
     gaps = len(stretches) - 1
-    gap = min(_GAP, _GAPS / gaps) * measured if gaps else 0.0
-    across, at, places = measured + gap * gaps, 0.0, []
+    gap = min(_GAP_SHARE, _MAX_GAPS_SHARE / gaps) * measured if gaps else 0.0
+    total, elapsed, places = measured + gap * gaps, 0.0, []
     for begin, end in stretches:
-        places.append((WIDTH * at / across, WIDTH * (at + end - begin) / across))
-        at += end - begin + gap
+        places.append((WIDTH * elapsed / total, WIDTH * (elapsed + end - begin) / total))
+        elapsed += end - begin + gap
     return TimeScale(tuple(stretches), tuple(places))
 
 
 def _longest_step(times: Sequence[float]) -> float:
-    """The distance of two times from which on there is a gap between them."""
+    """Return the distance of two times above which there is a gap between them."""
     steps = [later - earlier for earlier, later in pairwise(times) if later > earlier]
-    return LONG * median(steps) if steps else 0.0
+    return MIN_GAP_STEPS * median(steps) if steps else 0.0
 
 
 def _measured_stretches(times: Sequence[float]) -> Iterator[Stretch]:
-    """Stretches of a series without a gap."""
+    """Yield the spans of a series without a gap."""
     if not times:
         return
-    most, begin = _longest_step(times), times[0]
+    max_step, begin = _longest_step(times), times[0]
     for earlier, later in pairwise(times):
-        if later - earlier > most:
+        if later - earlier > max_step:
             yield begin, earlier
             begin = later
     yield begin, times[-1]
@@ -126,18 +126,18 @@ _STEPS = (
     0.001, 0.01, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 10800, 21600, 43200,
     86400, 2 * 86400, 7 * 86400, 30 * 86400, 365 * 86400,
 )  # fmt: skip
-_CLOCKS = {"local": " (local time of the host)", "day": " (time of day)"}  # what the words of a time do not say
-MAX_MARKS = 5  # more do not fit on a telephone
+_CLOCKS = {"local": " (local time of the host)", "day": " (time of day)"}  # what the text of a time does not contain
+MAX_MARKS = 5  # more do not fit on a phone
 _DAY = 86_400
-_BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}  # the part of the words that stands before their mark
-_LETTER, _SPACE = 17, 24  # of the width, on a telephone: a letter of a mark, and what is free beside its words
-_EDGE = 60  # a mark so near to the edge of the chart has its words on one side
+_SHARE_BEFORE = {"start": 0.0, "middle": 0.5, "end": 1.0}  # part of a text that is left of its mark
+_LETTER, _SPACE = 17, 24  # units of width on a phone: a letter of a mark, and the space next to its text
+_EDGE = 60  # units of width: a mark nearer to the edge of the chart has its text on one side
 
 
-def time_axis(scale: TimeScale, clock: str | None, look: str = "small", boot: BootTime | None = None) -> Markup:
-    """The marks below a chart, and its begin and end in words; `look` is the class of these.
+def time_axis(scale: TimeScale, clock: str | None, css_class: str = "small", boot: BootTime | None = None) -> Markup:
+    """Return the marks below a chart, and its begin and end as text with the CSS class `css_class`.
 
-    Where it is known when the host was booted, the words are of both clocks.
+    If the boot time is known, the text has both clocks.
     """
     marks = Markup().join(
         Markup('<text x="{:.1f}%" y="12" font-size="11" fill="#57606a" text-anchor="{}">{}</text>').format(
@@ -146,15 +146,15 @@ def time_axis(scale: TimeScale, clock: str | None, look: str = "small", boot: Bo
         for place, words in ticks(scale, clock)
     )
     first, last = scale.stretches[0][0], scale.stretches[-1][1]
-    other = [at for at in (on_other_clock(first, clock, boot), on_other_clock(last, clock, boot)) if at is not None]
-    whole = span(first, last, clock) + (f" = {span(other[0][0], other[1][0], other[0][1])}" if other else "")
+    other = [time for end in (first, last) if (time := on_other_clock(end, clock, boot)) is not None]
+    text = span(first, last, clock) + (f" = {span(other[0][0], other[1][0], other[0][1])}" if other else "")
     return Markup(
         '<svg class="ticks" width="100%" height="16" aria-hidden="true">{}</svg>\n<p class="{}">{}{}</p>\n'
-    ).format(marks, look, whole, _CLOCKS.get(clock or "", ""))
+    ).format(marks, css_class, text, _CLOCKS.get(clock or "", ""))
 
 
 def on_other_clock(time: float, clock: str | None, boot: BootTime | None) -> tuple[float, str] | None:
-    """A time after the boot as time of day and the other way round; None if it is not known when that was."""
+    """Return a time after boot as time of day or the reverse; None if the boot time is unknown."""
     if boot is None or boot.t is None or boot.clock not in ("utc", "local"):
         return None
     if clock == "boot":
@@ -163,26 +163,26 @@ def on_other_clock(time: float, clock: str | None, boot: BootTime | None) -> tup
 
 
 def ticks(scale: TimeScale, clock: str | None) -> list[tuple[float, str]]:
-    """(place, words) of each mark; at the least the begin of what was measured.
+    """Return (place, text) of each mark, at least the begin of the measurements.
 
-    None lies on the one before, nor says the same: no date tells parts of a second.
+    A mark that overlaps the previous one or has the same text is left out: no text shows parts of a second.
     """
     first, last = scale.stretches[0][0], scale.stretches[-1][1]
-    short = _date_and_hour if first // _DAY != last // _DAY else _hour
-    found: list[tuple[float, str]] = []
-    free, before = -math.inf, ""
+    shorten = _date_and_hour if first // _DAY != last // _DAY else _hour
+    marks: list[tuple[float, str]] = []
+    free, previous = -math.inf, ""
     for place, time in [(scale.x(time), time) for time in _whole_times(scale)] or [(0.0, first)]:
-        words = short(moment(round(time, 3), clock))
-        wide = _LETTER * len(words) + _SPACE
-        left = place - wide * _BEFORE[anchor(place)]
-        if left >= free and words != before:
-            free, before = left + wide, words
-            found.append((place, words))
-    return found
+        words = shorten(moment(round(time, 3), clock))
+        width = _LETTER * len(words) + _SPACE
+        left = place - width * _SHARE_BEFORE[anchor(place)]
+        if left >= free and words != previous:
+            free, previous = left + width, words
+            marks.append((place, words))
+    return marks
 
 
 def anchor(place: float) -> str:
-    """On which side of a mark its words stand."""
+    """Return on which side of a mark its text is."""
     return "start" if place < _EDGE else "end" if place > WIDTH - _EDGE else "middle"
 
 
@@ -195,53 +195,53 @@ def _whole_times(scale: TimeScale) -> Iterator[float]:
 
 
 def _hour(words: str) -> str:
-    """A moment without what every mark says: the date, the clock, seconds of 0."""
+    """Return a moment without what every mark repeats: the date, the clock, seconds of 0."""
     if words.endswith((" after boot", ")")):
-        return words.removesuffix(" after boot")  # seconds, or a time of a later day: `00:00:00 (+1 d)`
+        return words.removesuffix(" after boot")  # seconds, or a time on a later day: `00:00:00 (+1 d)`
     return words.removesuffix(" UTC").removeprefix("sample ").rpartition(" ")[2].removesuffix(":00")
 
 
 def _date_and_hour(words: str) -> str:
-    """The same with the day of the month, for an axis of several days."""
+    """Return a moment with the day of the month, for an axis of several days."""
     day, _, hour = words.removesuffix(" UTC").partition(" ")
     return f"{day[5:]} {hour.removesuffix(':00')}" if day.count("-") == 2 else _hour(words)
 
 
-_ALONE = 6  # units of width to each side of a point alone: less is not seen
-_COLUMN = 4  # units of width: what falls into one column is drawn as one point with its range
+_HALF_DASH = 6  # units of width to each side of a single point, to be visible
+_COLUMN = 4  # units of width: the points of a column are drawn as one point with their range
 
 
 def columns(points: Sequence[Point], x: Scale) -> list[list[Point]]:
-    """The points by stretches without a gap, one for each column; a spike stays in the range of its column."""
-    most = _longest_step([point[0] for point in points])
+    """Return the points by spans without a gap, one for each column; a spike stays in the range of its column."""
+    max_step = _longest_step([point[0] for point in points])
     runs: list[list[Point]] = [[points[0]]]
     for earlier, later in pairwise(points):
-        if later[0] - earlier[0] > most:
+        if later[0] - earlier[0] > max_step:
             runs.append([])
         runs[-1].append(later)
     thinned: list[list[Point]] = []
     for run in runs:
         thinned.append([])
         for _, group in groupby(run, key=lambda point: x(point[0]) // _COLUMN):
-            at, low, high, mean = zip(*group, strict=True)
-            thinned[-1].append((at[0], min(low), max(high), sum(mean) / len(mean)))
+            times, low, high, mean = zip(*group, strict=True)
+            thinned[-1].append((times[0], min(low), max(high), sum(mean) / len(mean)))
     return thinned
 
 
 def line_path(runs: Iterable[Sequence[Point]], x: Scale, y: Scale) -> str:
-    """The means; a point alone becomes a short dash."""
+    """Return the path of the means; a single point becomes a short dash."""
     path = ""
     for run in runs:
         places = [(round(x(point[0])), round(y(point[3]))) for point in run]
         if len(places) == 1:
             left, level = places[0]
-            places = [(max(left - _ALONE, 0), level), (min(left + _ALONE, WIDTH), level)]
+            places = [(max(left - _HALF_DASH, 0), level), (min(left + _HALF_DASH, WIDTH), level)]
         path += _moves(places)
     return path
 
 
 def band(runs: Iterable[Sequence[Point]], x: Scale, y: Scale) -> str:
-    """The ranges of the columns, where they are wide enough to be seen."""
+    """Return the area of the ranges of the columns, where they are large enough to be visible."""
     path = ""
     for run in runs:
         upper = [(round(x(point[0])), round(y(point[2]))) for point in run]
@@ -252,6 +252,6 @@ def band(runs: Iterable[Sequence[Point]], x: Scale, y: Scale) -> str:
 
 
 def _moves(places: Sequence[tuple[int, int]]) -> str:
-    """`M0,9l2,1 2,-3`."""
+    """Return `M0,9l2,1 2,-3`."""
     steps = (f"{right - left},{lower - upper}" for (left, upper), (right, lower) in pairwise(places))
     return f"M{places[0][0]},{places[0][1]}l{' '.join(steps)}"

@@ -1,4 +1,4 @@
-"""Free memory by block size: over time as a strip, and single readings as histograms."""
+"""Free memory by block size: a strip over time, and single readings as histograms."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from thpdiag.report.quantity import quantity
 LEVELS = ("#c6dbef", "#9ecae1", "#6baed6", "#3182bd", "#08519c")  # few to many
 COLUMNS = 100
 _ROW = 10  # units of height
-_BAR, _HIGH = 10, 24  # pixels of a histogram
+_BAR_WIDTH, _BAR_HEIGHT = 10, 24  # pixels of a histogram
 NO_TAGS = Markup()
-HUGE = 9  # the order of a 2 MiB block of 4 KiB pages
+HUGE_PAGE_ORDER = 9  # a 2 MiB block of 4 KiB pages
 
 
 def strip(lines: Sequence[Line], scale: TimeScale, name: str, tags: Markup = NO_TAGS) -> Markup:
-    """One row for each order of a zone, the largest blocks on top; white where there is none, the darker the more.
+    """Return one row for each order of a zone, the largest blocks on top; white without blocks, darker with more.
 
-    `tags` are the rules of findings that speak of the zone.
+    `tags` are the rules of findings that cite the zone.
     """
-    orders = [(int(found[1]) if (found := re.search(r"(\d+)$", line.metric)) else 0, line) for line in lines]
+    orders = [(int(match[1]) if (match := re.search(r"(\d+)$", line.metric)) else 0, line) for line in lines]
     rows = sorted(orders, key=lambda row: -row[0])
-    most = max(line.high for _, line in rows)
+    max_count = max(line.high for _, line in rows)
     height = _ROW * len(rows)
     sources = prose(", ".join(dict.fromkeys(source for _, line in rows for source in line.sources)))
     entity = prose(lines[0].entity)
@@ -44,66 +44,66 @@ def strip(lines: Sequence[Line], scale: TimeScale, name: str, tags: Markup = NO_
         '<text class="scale" y="{foot}" font-size="11" fill="#57606a">order {least}</text></svg></figure>\n'
     ).format(
         named=" named" if tags else "", name=name, of=f" of {entity}" if entity else "", tags=tags,
-        most=quantity(most), sources=sources, height=height, whole=height + 28, foot=height + 25,
+        most=quantity(max_count), sources=sources, height=height, whole=height + 28, foot=height + 25,
         largest=rows[0][0], least=rows[-1][0],
-        shapes=Markup().join(_cells([line for _, line in rows], scale, most)),
-        border=_ROW * sum(order >= HUGE for order, _ in rows),
+        shapes=Markup().join(_cells([line for _, line in rows], scale, max_count)),
+        border=_ROW * sum(order >= HUGE_PAGE_ORDER for order, _ in rows),
     )  # fmt: skip
 
 
-def _cells(lines: Sequence[Line], scale: TimeScale, most: float) -> Iterator[Markup]:
-    """One path for each level, of all cells that have it; the level goes by the logarithm of the count."""
+def _cells(lines: Sequence[Line], scale: TimeScale, max_count: float) -> Iterator[Markup]:
+    """Yield one path for each level with all its cells; levels are logarithmic in the number of blocks."""
     paths: dict[int, list[str]] = {}
-    whole = math.log1p(max(most, 1.0))
+    max_log = math.log1p(max(max_count, 1.0))
     for number, line in enumerate(lines):
         leveled = [
-            (left, right, -1 if mean < 0.5 else min(int(math.log1p(mean) / whole * len(LEVELS)), len(LEVELS) - 1))
+            (left, right, -1 if mean < 0.5 else min(int(math.log1p(mean) / max_log * len(LEVELS)), len(LEVELS) - 1))
             for left, right, mean in _columns(line, scale)
         ]
         for level, group in groupby(leveled, key=lambda cell: cell[2]):
             cells = list(group)
             if level >= 0:
                 left = round(cells[0][0])
-                across = max(round(cells[-1][1]) - left, 1)
-                paths.setdefault(level, []).append(f"M{left},{number * _ROW}h{across}v{_ROW}h-{across}z")
+                width = max(round(cells[-1][1]) - left, 1)
+                paths.setdefault(level, []).append(f"M{left},{number * _ROW}h{width}v{_ROW}h-{width}z")
     for level, shapes in sorted(paths.items()):
         yield Markup(f'<path class="l{level + 1}" fill="{LEVELS[level]}" d="{"".join(shapes)}"/>')
 
 
 def _columns(line: Line, scale: TimeScale) -> list[tuple[float, float, float]]:
-    """(left, right, mean) of the columns that have a reading; a reading holds until the next."""
-    wide = WIDTH / COLUMNS
+    """Return (left, right, mean) of the columns with a reading; a reading is valid until the next one."""
+    width = WIDTH / COLUMNS
     groups = [
         (place, [point[3] for point in group])
-        for place, group in groupby(line.points, key=lambda point: scale.x(point[0]) // wide)
+        for place, group in groupby(line.points, key=lambda point: scale.x(point[0]) // width)
     ]
     ends = [place for place, _ in groups[1:]] + [min(groups[-1][0] + 1, float(COLUMNS))]
     return [
-        (place * wide, max(end, place + 1) * wide, sum(means) / len(means))
+        (place * width, max(end, place + 1) * width, sum(means) / len(means))
         for (place, means), end in zip(groups, ends, strict=True)
     ]
 
 
 def histogram(counts: Sequence[int]) -> Markup:
-    """A bar for each order from 0 on, as high as its share of the free memory; the numbers stand beside it."""
+    """Return a bar for each order from 0 on, as high as its share of the free memory."""
     shares = _shares(counts)
     shapes = (
-        f"M{_BAR * order},{_HIGH}v-{round(_HIGH * share, 1):g}h{_BAR - 2}V{_HIGH}z"
+        f"M{_BAR_WIDTH * order},{_BAR_HEIGHT}v-{round(_BAR_HEIGHT * share, 1):g}h{_BAR_WIDTH - 2}V{_BAR_HEIGHT}z"
         for order, share in enumerate(shares)
         if share
     )
     return Markup(
-        f'<svg width="{_BAR * len(shares)}" height="{_HIGH}" aria-hidden="true">'
+        f'<svg width="{_BAR_WIDTH * len(shares)}" height="{_BAR_HEIGHT}" aria-hidden="true">'
         f'<path class="b1" fill="#2b6cb0" d="{"".join(shapes)}"/></svg>'
     )
 
 
 def large_share(counts: Sequence[int]) -> float:
-    """The share of the free memory that lies in blocks of a huge page or larger ones."""
-    return sum(_shares(counts)[HUGE:])
+    """Return the share of the free memory in blocks of at least a huge page."""
+    return sum(_shares(counts)[HUGE_PAGE_ORDER:])
 
 
 def _shares(counts: Sequence[int]) -> list[float]:
-    """Of the free memory, by order; a block has twice the pages of one of the order below."""
+    """Return the shares of the free memory by order; a block has twice the pages of one of the order below."""
     pages = [count * 2**order for order, count in enumerate(counts)]
     return [count / (sum(pages) or 1) for count in pages]

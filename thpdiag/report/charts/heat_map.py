@@ -1,7 +1,7 @@
-"""Samples over time as a subsecond-offset heat map: a column is a second (or several), its height the part of it.
+"""Samples over time as a subsecond-offset heat map: a column is a second (or several), its height the fraction of it.
 
-What comes back every 100 ms, stops for half a second or lasts for a minute shows as a pattern, where a line of means is
-flat. All non-idle samples and, beneath, those of a finding, in cells that count the same.
+What repeats every 100 ms, stops for half a second or lasts for a minute appears as a pattern, where a line of means is
+flat. The first map has all non-idle samples, those below the samples of a finding, with the same scale.
 """
 
 from __future__ import annotations
@@ -21,44 +21,44 @@ from thpdiag.report.messages import plural
 ROWS = 50  # cells of a second: 20 ms each
 HEIGHT = 100  # pixels
 LEVELS = ("#c6dbef", "#7fb3dc", "#3182bd", "#08407e")  # few to many
-FOUND = ("#fdd0a2", "#fdae6b", "#d9660f", "#7f2704")
-FEW = 25  # samples a second: half as many as cells
-MAX_RUNS = 3000  # of a picture, of some 6 characters each; a busier one gets coarser cells
-_COARSER = (1, 2, 5, 10)  # cells that become one
+FINDING_LEVELS = ("#fdd0a2", "#fdae6b", "#d9660f", "#7f2704")
+MIN_SAMPLES_PER_SECOND = 25  # half the number of cells; fewer show no pattern
+MAX_RUNS = 3000  # of a picture, of some 6 characters each; a picture with more gets coarser cells
+_MERGED_CELLS = (1, 2, 5, 10)
 _COLUMN = re.compile(r"[0-9]{50}\Z")
 _RUN = re.compile(r"([1-9])\1*")
 
 
 def heat_maps(profile: Profile, name: str) -> Markup:
-    """The figure of a recording; `name` begins ids. Empty if the recording has no times."""
-    every, cell = _digits(profile.heat), profile.heat_cell
-    if not every or not cell or not drawable(cell.begin):
+    """Return the figure of a recording; `name` begins ids. Empty if the recording has no times."""
+    heat, cell = _digits(profile.heat), profile.heat_cell
+    if not heat or not cell or not drawable(cell.begin):
         return Markup()
     seconds, samples = (n if n and n > 0 else 1 for n in (cell.seconds, cell.samples))
-    darkest = int(max(map(max, every))) or 1  # the digit that is drawn darkest, the same in all maps
+    darkest = int(max(map(max, heat))) or 1  # the digit of the darkest cell, the same in all maps
     level = {str(digit): str(min(len(LEVELS), -(-digit * len(LEVELS) // darkest))) for digit in range(10)}
     levels, strongest = str.maketrans(level), plural(darkest * samples, "sample")
-    maps = [_map(every, levels, LEVELS, f"All samples that are not idle; strongest color: {strongest}", f"{name}-1")]
+    maps = [_map(heat, levels, LEVELS, f"All samples that are not idle; strongest color: {strongest}", f"{name}-1")]
     for number, signature in enumerate(profile.signatures, 2):
         columns = _digits(signature.heat)
-        if len(columns) == len(every):
+        if len(columns) == len(heat):
             title = f"Of them: {prose(signature.what or '')}; strongest color: {strongest}"
-            maps.append(_map(columns, levels, FOUND, title, f"{name}-{number}"))
-    begin, end = float(cell.begin), float(cell.begin + len(every) * seconds)
-    below = time_axis(TimeScale(((begin, end),), ((0.0, float(WIDTH)),)), profile.clock)
+            maps.append(_map(columns, levels, FINDING_LEVELS, title, f"{name}-{number}"))
+    begin, end = float(cell.begin), float(cell.begin + len(heat) * seconds)
+    axis = time_axis(TimeScale(((begin, end),), ((0.0, float(WIDTH)),)), profile.clock)
     return Markup('<figure class="heat">\n{}{}<figcaption class="small">{}</figcaption></figure>\n').format(
-        Markup().join(maps), below, _caption(seconds, few=is_sparse(profile))
+        Markup().join(maps), axis, _caption(seconds, few=is_sparse(profile))
     )
 
 
 def _digits(heat: Sequence[str] | None) -> list[str]:
-    """The digits of each column; nothing if one is not as it should be."""
+    """Return the digits of each column; empty if one is malformed."""
     columns = list(heat or ())
     return columns if all(_COLUMN.match(column) for column in columns) else []
 
 
 def _map(columns: Sequence[str], levels: dict[int, str], colours: Sequence[str], title: str, name: str) -> Markup:
-    """For each level one path: the cells of a column that have it are strokes from the top down."""
+    """Return one path for each level: the cells of a column that have it are strokes from the top down."""
     merged, cells = _coarse_enough([column.translate(levels)[::-1] for column in columns])
     paths: dict[int, list[str]] = {}
     for number, column in enumerate(cells):
@@ -68,9 +68,9 @@ def _map(columns: Sequence[str], levels: dict[int, str], colours: Sequence[str],
             move = f"m0 {begin - ends[level]}" if level in ends else f"M{number} {begin}"
             paths.setdefault(level, []).append(f"{move}v{end - begin}")
             ends[level] = end
-    look = "h" if colours is LEVELS else "m"
+    css_prefix = "h" if colours is LEVELS else "m"
     drawn = "".join(
-        f'<path class="{look}{level}" stroke="{colours[level - 1]}" d="{"".join(moves)}"/>'
+        f'<path class="{css_prefix}{level}" stroke="{colours[level - 1]}" d="{"".join(moves)}"/>'
         for level, moves in sorted(paths.items())
     )
     densest = f"; each cell shows the maximum of {20 * merged} ms" if merged > 1 else ""
@@ -88,12 +88,12 @@ def _map(columns: Sequence[str], levels: dict[int, str], colours: Sequence[str],
 
 
 def _coarse_enough(columns: Sequence[str]) -> tuple[int, list[str]]:
-    """How many cells of a column become one so that the drawing is short, and the columns then."""
+    """Return how many cells of a column are merged to keep the drawing short, and the merged columns."""
     merged, cells = 1, list(columns)
-    for merged in _COARSER:
+    for merged in _MERGED_CELLS:
         if merged > 1:
             parts = range(0, ROWS, merged)
-            cells = ["".join(max(column[at : at + merged]) for at in parts) for column in columns]
+            cells = ["".join(max(column[begin : begin + merged]) for begin in parts) for column in columns]
         joined = "".join(cells)
         if sum(map(ne, joined, joined[1:])) <= MAX_RUNS:
             break
@@ -101,21 +101,21 @@ def _coarse_enough(columns: Sequence[str]) -> tuple[int, list[str]]:
 
 
 def is_sparse(profile: Profile) -> bool:
-    """Whether there are too few samples for a pattern within the seconds."""
+    """Return whether there are too few samples for a pattern within the seconds."""
     column = profile.heat_cell.seconds if profile.heat_cell else None
     seconds = len(profile.heat or ()) * (column or 1)
-    return (profile.samples or 0) < FEW * max(1, seconds)
+    return (profile.samples or 0) < MIN_SAMPLES_PER_SECOND * max(1, seconds)
 
 
 def _caption(seconds: float, *, few: bool) -> str:
     column = "a second" if seconds == 1 else f"{seconds} seconds, superimposed"
-    told = (
+    text = (
         f"Left to right: the recording, each column {column}; bottom to top: the parts of a second. "
         "Stronger color: more samples, so more busy CPUs; empty: none. "
     )
     if few:
-        return told + "There are too few samples to show a pattern within the seconds."
-    return told + (
+        return text + "There are too few samples to show a pattern within the seconds."
+    return text + (
         "A horizontal row is something that repeats every second, a full column a second that was busy throughout, a "
         "gap a time when nothing ran or samples were lost."
     )

@@ -1,9 +1,9 @@
-"""The tree of calls as an icicle: the root on top, each function below its caller, as wide as its share of the samples.
+"""The call tree as an icicle graph: the root on top, functions below their callers, as wide as their share of samples.
 
-Below each frame stands what it called, the hottest first. Places are whole steps, so that frames side by side touch and
-those below a frame never stand out from under it. Frames stand in percent of the width and pixels of the height, each
-with its own tooltip (`<title>`); the script of the page reads names, shares and places from there. Frames of one look
-and row are one group, so that a page of thousands stays small.
+Callees are sorted by share, the largest first. Places are whole steps, so that adjacent frames touch and no frame is
+wider than its caller. Frames are placed in percent of the width and pixels of the height, each with its own tooltip
+(`<title>`); the script of the page reads names, shares and places from there. Frames of one look and row are one group,
+which keeps a page of thousands small.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from thpdiag.report.escaping import visible
 from thpdiag.report.quantity import percent
 
 STEPS = 10_000  # of the whole width
-LEAST = 0.0005  # of the non-idle samples: a smaller frame could hardly be seen
+MIN_SHARE = 0.0005  # of the non-idle samples: a smaller frame is hardly visible
 MAX_FRAMES = 1800  # of a page
-DEEPEST = 256  # rows; `perf record` keeps 127 frames unless it is told otherwise
+MAX_DEPTH = 256  # rows; `perf record` keeps 127 frames by default
 ROW = 17  # pixels, with 1 between rows
-_WIDTH = 960  # pixels of the page's column, for what text fits
+_WIDTH = 960  # pixels of the page's column, to decide which labels fit
 _LETTER = 6.2  # pixels
-_LEAST_LABEL = 34  # pixels
+_MIN_LABEL_WIDTH = 34  # pixels
 _ROUNDING = 1 - 1e-6  # shares are sums of decimals
-_OWN = 5e-5  # a share that is shown
-ALL = 0.995  # of the samples: less is said to be a part
+_MIN_OWN_SHARE = 5e-5  # smaller shares print as 0
+MIN_COMPLETE_SHARE = 0.995  # of the samples; with less the figure is labelled as a part
 ROOT, TASK, KERNEL, OTHER, MARKED = "root", "task", "kernel", "other", "marked"
 Looks = Mapping[str, tuple[str, str, str, str, str]]
-LOOKS: Looks = {  # class, fill, stroke, width of the stroke, what it is
+LOOKS: Looks = {  # class, fill, stroke, stroke width, label
     ROOT: ("fr", "#e5e8eb", "#ffffff", "0.6", ""),
     TASK: ("ft", "#c9d1d9", "#ffffff", "0.6", "task"),
     KERNEL: ("fk", "#bcd7f0", "#ffffff", "0.6", "kernel"),
     OTHER: ("fo", "#cfe6d0", "#ffffff", "0.6", "program"),
     MARKED: ("fm", "#f7b267", "#7a2e00", "1.5", "cited by a finding (outlined)"),
 }
-STEPS_OF_CHANGE = (0.002, 0.02, 0.1)  # of the samples: from where on a change has a colour, and stronger ones
+CHANGE_LEVELS = (0.002, 0.02, 0.1)  # of the samples: smallest changes with a weak, medium and strong colour
 CHANGES: Looks = {
     "same": ("d0", "#e5e8eb", "#ffffff", "0.6", "about as much"),
     "more1": ("u1", "#fde0cf", "#ffffff", "0.6", "more after"),
@@ -53,8 +53,10 @@ CHANGES: Looks = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A function below its callers: `depth` 0 is the root, 1 a task. `share` and `own` are of the non-idle samples,
-    `left` and `right` steps. `marked`: a finding speaks of it."""
+    """A function below its callers: `depth` 0 is the root, 1 a task.
+
+    `share` and `own` are of the non-idle samples, `left` and `right` steps; a finding cites it if `marked`.
+    """
 
     name: str
     kind: str
@@ -74,15 +76,15 @@ class Frame:
         return self.name if self.name not in ("", "?") else "task not known" if self.kind == TASK else "?"
 
     def place(self, y: str = "") -> str:
-        """The attributes of its place; x is left out where it is 0, as for a quarter of all frames."""
+        """Return the attributes of its place; x is left out where it is 0, as for a quarter of all frames."""
         x = f' x="{self.left / 100:g}%"' if self.left else ""
         return f'{x}{y} width="{(self.right - self.left) / 100:g}%"'
 
     @property
     def shares(self) -> str:
-        """The share, and how much of it is the function's own: what ran in none that it called."""
-        told, own = percent(self.share), percent(self.own)
-        return told if self.own < _OWN else f"{told}, all own" if own == told else f"{told}, own {own}"
+        """The share, and how much of it is in the function itself, not in its callees."""
+        share, own = percent(self.share), percent(self.own)
+        return share if self.own < _MIN_OWN_SHARE else f"{share}, all own" if own == share else f"{share}, own {own}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +96,9 @@ class ChangedFrame(Frame):
 
     @property
     def look(self) -> str:
-        moved = self.after - self.before
-        level = sum(abs(moved) >= step for step in STEPS_OF_CHANGE)
-        return f"{'more' if moved > 0 else 'less'}{level}" if level else "same"
+        change = self.after - self.before
+        level = sum(abs(change) >= step for step in CHANGE_LEVELS)
+        return f"{'more' if change > 0 else 'less'}{level}" if level else "same"
 
     @property
     def shares(self) -> str:
@@ -105,8 +107,10 @@ class ChangedFrame(Frame):
 
 @dataclass(frozen=True, slots=True)
 class CallTree:
-    """Frames, callers first. `share` is that of all samples shown, `least` what a frame has at least, `folded` the
-    share of samples whose innermost functions are not shown; `deep`: stacks were cut at `DEEPEST`."""
+    """Frames, callers first. `share` is that of all samples shown, `least` the smallest share of a frame.
+
+    `folded` is the share of samples whose innermost functions are not shown; `deep`: stacks were cut at `MAX_DEPTH`.
+    """
 
     frames: tuple[Frame, ...]
     share: float
@@ -127,92 +131,93 @@ class _Nodes:
     below: list[dict[str, int]] = field(default_factory=lambda: [{}])
 
     def reach(self, path: Iterable[str]) -> int:
-        """The node of a path, made if there is none."""
-        at, below = 0, self.below
+        """Return the node of a path, and create it if necessary."""
+        node, below = 0, self.below
         for name in path:
-            inner = below[at].get(name)
-            if inner is None:
-                inner = below[at][name] = len(below)
-                self.parent.append(at)
+            child = below[node].get(name)
+            if child is None:
+                child = below[node][name] = len(below)
+                self.parent.append(node)
                 self.name.append(name)
-                self.depth.append(self.depth[at] + 1)
+                self.depth.append(self.depth[node] + 1)
                 self.share.append(0.0)
                 self.marked.append(False)
                 below.append({})
-            at = inner
-        return at
+            node = child
+        return node
 
 
-def call_tree(profile: Profile, most: int = MAX_FRAMES) -> CallTree:
-    """The frames of a recording, at most so many; a caller weighs at least what it calls, so the largest are a tree."""
+def call_tree(profile: Profile, max_frames: int = MAX_FRAMES) -> CallTree:
+    """Return at most `max_frames` frames; a caller is never smaller than its callee, so the largest are a tree."""
     nodes, deep = _nodes(profile)
-    whole, shares = nodes.share[0], nodes.share
-    if whole < LEAST:
-        return CallTree((), 0.0, LEAST, 0.0, deep=False)
-    kept, least = [False] * len(shares), LEAST
-    order = sorted(range(len(shares)), key=lambda at: (-shares[at], at))[:most]
-    for at in order:
-        kept[at] = shares[at] >= LEAST * _ROUNDING
-    if len(shares) > most:
-        least = max(LEAST, shares[order[-1]])
+    total, shares = nodes.share[0], nodes.share
+    if total < MIN_SHARE:
+        return CallTree((), 0.0, MIN_SHARE, 0.0, deep=False)
+    kept, least = [False] * len(shares), MIN_SHARE
+    order = sorted(range(len(shares)), key=lambda node: (-shares[node], node))[:max_frames]
+    for node in order:
+        kept[node] = shares[node] >= MIN_SHARE * _ROUNDING
+    if len(shares) > max_frames:
+        least = max(MIN_SHARE, shares[order[-1]])
     folded = (profile.folded_into_callers or 0.0) + sum(
         share for share, parent, shown in zip(shares, nodes.parent, kept, strict=True) if not shown and kept[parent]
     )
     frames = tuple(_place_frames(nodes, kept, profile))
-    return CallTree(frames, whole, max(least, profile.folded_least or 0.0), folded, deep)
+    return CallTree(frames, total, max(least, profile.folded_least or 0.0), folded, deep)
 
 
 def _nodes(profile: Profile) -> tuple[_Nodes, bool]:
-    """Every path with the sum of what is at and below it; whether one was too deep."""
+    """Return every path with the sum of the shares at and below it, and whether one was too deep."""
     nodes, deep, marked = _Nodes(), False, set(profile.matched_stacks)
     for number, (stack, share) in enumerate(profile.folded):
         if not drawable(share) or share <= 0:
             continue
         path = stack.split(";")
-        deep = deep or len(path) > DEEPEST
-        at = nodes.reach(path[:DEEPEST])
-        nodes.share[at] += share
-        nodes.marked[at] = nodes.marked[at] or number in marked
-    for at in range(len(nodes.parent) - 1, 0, -1):
-        parent = nodes.parent[at]
-        nodes.share[parent] += nodes.share[at]
-        nodes.marked[parent] = nodes.marked[parent] or nodes.marked[at]
+        deep = deep or len(path) > MAX_DEPTH
+        node = nodes.reach(path[:MAX_DEPTH])
+        nodes.share[node] += share
+        nodes.marked[node] = nodes.marked[node] or number in marked
+    for node in range(len(nodes.parent) - 1, 0, -1):
+        parent = nodes.parent[node]
+        nodes.share[parent] += nodes.share[node]
+        nodes.marked[parent] = nodes.marked[parent] or nodes.marked[node]
     return nodes, deep
 
 
 def _place_frames(nodes: _Nodes, kept: Sequence[bool], profile: Profile) -> Iterator[Frame]:
-    """The nodes in their places, depth first."""
+    """Yield the nodes with their places, depth first."""
     marked, entries = set(profile.matched), set(profile.kernel_entries)
-    wide = STEPS / nodes.share[0]
-    waiting = [(0, 0.0, False)]
-    while waiting:
-        at, start, inside = waiting.pop()
-        name, depth, share = nodes.name[at], nodes.depth[at], nodes.share[at]
-        inside = inside or (depth > 1 and name in entries)
-        inner = sorted((i for i in nodes.below[at].values() if kept[i]), key=lambda i: (-nodes.share[i], nodes.name[i]))
+    scale = STEPS / nodes.share[0]
+    pending = [(0, 0.0, False)]
+    while pending:
+        node, start, in_kernel = pending.pop()
+        name, depth, share = nodes.name[node], nodes.depth[node], nodes.share[node]
+        in_kernel = in_kernel or (depth > 1 and name in entries)
+        shown = (i for i in nodes.below[node].values() if kept[i])
+        inner = sorted(shown, key=lambda i: (-nodes.share[i], nodes.name[i]))
         own = share - sum(nodes.share[i] for i in inner)
-        kind = (ROOT, TASK)[depth] if depth < 2 else KERNEL if inside else OTHER
-        left, right = round(start * wide), round((start + share) * wide)
-        yield Frame(name, kind, depth, left, right, share, own, depth > 1 and nodes.marked[at] and name in marked)
+        kind = (ROOT, TASK)[depth] if depth < 2 else KERNEL if in_kernel else OTHER
+        left, right = round(start * scale), round((start + share) * scale)
+        yield Frame(name, kind, depth, left, right, share, own, depth > 1 and nodes.marked[node] and name in marked)
         starts = accumulate((nodes.share[i] for i in inner), initial=start)
-        waiting += reversed([(i, begin, inside) for i, begin in zip(inner, starts, strict=False)])
+        pending += reversed([(i, begin, in_kernel) for i, begin in zip(inner, starts, strict=False)])
 
 
-def icicle(profile: Profile, name: str, most: int) -> Markup:
-    """The figure of a recording; `name` is an id. Empty without samples."""
-    tree = call_tree(profile, most)
+def icicle(profile: Profile, name: str, max_frames: int) -> Markup:
+    """Return the figure of a recording; `name` is an id. Empty without samples."""
+    tree = call_tree(profile, max_frames)
     if not tree.frames:
         return Markup()
-    listed = "" if tree.share >= ALL else f"{percent(tree.share)} of the samples that the source lists"
+    listed = "" if tree.share >= MIN_COMPLETE_SHARE else f"{percent(tree.share)} of the samples that the source lists"
     frames = (replace(tree.frames[0], name=f"the {listed}" if listed else "all non-idle samples"), *tree.frames[1:])
     caption = "Every function is drawn."
-    if tree.folded >= _OWN:
+    if tree.folded >= _MIN_OWN_SHARE:
         caption = (
             f"Functions of less than {percent(tree.least)} are not drawn but counted to their callers "
             f"({percent(tree.folded)} of the samples)."
         )
     if tree.deep:
-        caption += f" Stacks of more than {DEEPEST} functions are cut at that depth."
+        caption += f" Stacks of more than {MAX_DEPTH} functions are cut at that depth."
     return Markup(
         '<figure class="icicle" tabindex="0" aria-labelledby="{name}" data-share="{share}">'
         '<figcaption><span id="{name}">Call graph</span>{part}: {keys}</figcaption>\n'
@@ -225,28 +230,31 @@ def icicle(profile: Profile, name: str, most: int) -> Markup:
     )  # fmt: skip
 
 
-def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: int = MAX_FRAMES) -> Markup:
-    """The figure of two recordings: (stack, share before, share after). A frame is as wide as the mean of both, so that
-    what came and what is gone can both be seen; its colour is the change. Empty without samples."""
+def differential(stacks: Iterable[tuple[str, float, float]], name: str, max_frames: int = MAX_FRAMES) -> Markup:
+    """Return the figure of two recordings from (stack, share before, share after). Empty without samples.
+
+    A frame is as wide as the mean of both shares, so that new and removed functions are visible; its colour is the
+    change.
+    """
     shares: dict[str, tuple[float, float]] = {}
     means = []
     for stack, before, after in stacks:
-        path = stack.split(";")[:DEEPEST]
+        path = stack.split(";")[:MAX_DEPTH]
         means.append((";".join(path), (before + after) / 2))
         for depth in range(len(path) + 1):
-            at = ";".join(path[:depth])
-            old, new = shares.get(at, (0.0, 0.0))
-            shares[at] = old + before, new + after
-    tree = call_tree(Profile.model_construct(folded=means), most)
+            prefix = ";".join(path[:depth])
+            old, new = shares.get(prefix, (0.0, 0.0))
+            shares[prefix] = old + before, new + after
+    tree = call_tree(Profile.model_construct(folded=means), max_frames)
     if not tree.frames:
         return Markup()
-    frames, walked = [], [""] * (DEEPEST + 1)
+    frames, path_names = [], [""] * (MAX_DEPTH + 1)
     for frame in tree.frames:
-        walked[frame.depth] = frame.name
-        before, after = shares[";".join(walked[1 : frame.depth + 1])]
-        told = {key: getattr(frame, key) for key in Frame.__slots__}
-        told["name"] = frame.name if frame.depth else "all non-idle samples"
-        frames.append(ChangedFrame(**told, before=before, after=after))
+        path_names[frame.depth] = frame.name
+        before, after = shares[";".join(path_names[1 : frame.depth + 1])]
+        fields = {key: getattr(frame, key) for key in Frame.__slots__}
+        fields["name"] = frame.name if frame.depth else "all non-idle samples"
+        frames.append(ChangedFrame(**fields, before=before, after=after))
     return Markup(
         '<figure class="icicle" aria-labelledby="{name}"><figcaption><span id="{name}">Call graph of both</span>, as '
         'wide as the mean: {keys}</figcaption>\n'
@@ -259,7 +267,7 @@ def differential(stacks: Iterable[tuple[str, float, float]], name: str, most: in
 
 
 def _frames(frames: Iterable[Frame], looks: Looks = LOOKS) -> Markup:
-    """Groups by look, in them rows; what is marked is drawn last, so that its outline is whole."""
+    """Return groups by look with rows in them; marked frames are drawn last, so that their outlines are complete."""
     groups: dict[str, dict[int, list[str]]] = {look: {} for look in looks}
     names: dict[str, str] = {}
     for frame in frames:
@@ -271,28 +279,28 @@ def _frames(frames: Iterable[Frame], looks: Looks = LOOKS) -> Markup:
         )
     drawn = ""
     for look, rows in groups.items():
-        style, fill, stroke, wide, _ = looks[look]
+        style, fill, stroke, stroke_width, _ = looks[look]
         inner = "".join(f'<svg y="{ROW * depth}">{"".join(shapes)}</svg>\n' for depth, shapes in sorted(rows.items()))
         if rows:
-            drawn += f'<g class="f {style}" fill="{fill}" stroke="{stroke}" stroke-width="{wide}">{inner}</g>\n'
+            drawn += f'<g class="f {style}" fill="{fill}" stroke="{stroke}" stroke-width="{stroke_width}">{inner}</g>\n'
     return Markup(drawn)
 
 
 def _labels(frames: Iterable[Frame]) -> Markup:
-    """Names where they fit; a frame of its own cuts them off where the page is narrow."""
+    """Return names where they fit; an SVG element of its own clips each where the page is narrow."""
     shapes = []
     for frame in frames:
         pixels = (frame.right - frame.left) * _WIDTH / STEPS
-        if pixels >= _LEAST_LABEL:
-            text, room = visible(frame.label), int((pixels - 6) / _LETTER)
-            text = text if len(text) <= room else f"{text[: room - 1]}…"
+        if pixels >= _MIN_LABEL_WIDTH:
+            text, max_letters = visible(frame.label), int((pixels - 6) / _LETTER)
+            text = text if len(text) <= max_letters else f"{text[: max_letters - 1]}…"
             place = frame.place(f' y="{ROW * frame.depth}"')
             shapes.append(f'<svg{place}><text x="3" y="12">{escape(text)}</text></svg>')
     return Markup('<g class="labels" fill="#1b1f24" pointer-events="none">{}</g>').format(Markup("".join(shapes)))
 
 
 def _keys(frames: Sequence[Frame], looks: Looks = LOOKS) -> Markup:
-    """What the looks mean, of those that there are."""
+    """Return the legend of the looks in use."""
     seen = {frame.look for frame in frames}
     return Markup().join(
         Markup(

@@ -1,7 +1,7 @@
-"""The functions of a recording with what called them and what they called: the sandwich view of a flame graph.
+"""The functions of a recording with their callers and callees: the sandwich view of a flame graph.
 
-Of all stacks that go through a function, wherever it stands in them: its share with all that it called, its own share,
-and the shares by its direct caller and by what it called directly. A function that stands twice in a stack counts once.
+For all stacks that contain a function: its share including callees, its own share, and the shares by direct caller and
+direct callee. A function that is twice in a stack counts once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from itertools import pairwise
 from thpdiag.model.result import Profile
 from thpdiag.report.charts.panels import drawable
 
-MAX_FUNCTIONS = 15  # those with the largest share of their own
-MAX_MARKED = 5  # further ones, which findings rest on
-NEIGHBOURS = 4  # callers, and functions called, of each
-LEAST = 0.0005  # of the samples
+MAX_FUNCTIONS = 15  # with the largest own share
+MAX_MARKED = 5  # further functions that findings cite
+MAX_NEIGHBOURS = 4  # callers, and callees, of each
+MIN_SHARE = 0.0005  # of the samples
 
 
 @dataclass(slots=True)
 class Function:
-    """Shares of the non-idle samples (0..1); `marked` if a finding rests on it."""
+    """Shares of the non-idle samples (0..1); `marked` if a finding cites it."""
 
     name: str
     share: float = 0.0
@@ -32,15 +32,15 @@ class Function:
 
 
 def functions(profile: Profile) -> list[Function]:
-    """Those with the largest share of their own, then those of findings with the largest share."""
+    """Return the functions with the largest own share, then cited ones with the largest share."""
     known = _by_name(profile)
     for name in profile.matched:
         if name in known:
             known[name].marked = True
-    by_own = sorted(known.values(), key=lambda one: (-one.own, -one.share, one.name))
-    hottest = [one for one in by_own if one.own >= LEAST][:MAX_FUNCTIONS]
-    cited = [one for one in known.values() if one.marked and one not in hottest]
-    return hottest + sorted(cited, key=lambda one: (-one.share, one.name))[:MAX_MARKED]
+    by_own = sorted(known.values(), key=lambda function: (-function.own, -function.share, function.name))
+    hottest = [function for function in by_own if function.own >= MIN_SHARE][:MAX_FUNCTIONS]
+    cited = [function for function in known.values() if function.marked and function not in hottest]
+    return hottest + sorted(cited, key=lambda function: (-function.share, function.name))[:MAX_MARKED]
 
 
 def _by_name(profile: Profile) -> Mapping[str, Function]:
@@ -60,5 +60,5 @@ def _by_name(profile: Profile) -> Mapping[str, Function]:
 
 
 def neighbours(shares: Mapping[str, float]) -> list[tuple[str, float]]:
-    """The largest, the largest first."""
-    return sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))[:NEIGHBOURS]
+    """Return the largest shares in descending order."""
+    return sorted(shares.items(), key=lambda pair: (-pair[1], pair[0]))[:MAX_NEIGHBOURS]

@@ -1,12 +1,12 @@
-"""The result as one HTML page: nothing fetched, complete without script, the same bytes for the same document.
+"""The result as one HTML page: no requests, complete without scripts, the same bytes for the same document.
 
-Every string of the document passes `visible` and then Jinja's escaping; in attributes stand our own words and numbers
-only. The page carries the document itself, so that `from_page` gets it back: compressed JSON in a script element that
-no browser runs, a quarter of its size, and nothing in it can end the element. (Pages of the first version carry plain
-JSON; they are read too.) What the script of a page adds is convenience: values under the pointer, a closer look,
-search. Without it everything is visible, and the policy lets nothing else run.
+Every string of the document passes `visible` and Jinja's escaping; attributes contain only constant words and numbers.
+The page carries the document itself, and `from_page` extracts it: compressed JSON in a script element that no browser
+runs, a quarter of its size, and nothing in it can end the element. (Pages of the first version carry plain JSON; they
+are read too.) The script of a page adds convenience: values under the pointer, zoom, search. Without it everything is
+visible, and the content security policy allows nothing else to run.
 
-`head.html`, `macros.html` and `style.css` are the base of all our pages: those of a comparison, a fleet and the server
+`head.html`, `macros.html` and `style.css` are the base of all pages: those of comparisons, fleets and the server
 include them.
 """
 
@@ -55,21 +55,14 @@ _PLAIN = '<script type="application/json" id="result">'
 _END = "</script>"
 _HEADER = bytes.fromhex("1f8b08000000000002ff")  # RFC 1952: deflate, no name, no time, unknown system
 MAX_JSON_BYTES = 256 << 20
-SCRIPTS = (
-    "page.js",
-    "result.js",
-    "words.js",
-    "rules.js",
-    "panels.js",
-    "icicle.js",
-)  # each finds what it needs in those before
+SCRIPTS = ("page.js", "result.js", "words.js", "rules.js", "panels.js", "icicle.js")  # each uses those before it
 _START = """const waits = document.documentElement.classList.contains("opening");
 if (waits) addEventListener("opened", start, { once: true });
 else start();
 """
-MAX_FOLDERS = 20  # of a path that are shown as such
-_FIRST_FRAMES = 500  # of the first recording: what is left out is hardly wider than a pixel, and a page stays small
-_FEWEST_FRAMES = 100  # of another; of more recordings than that leaves room for, only the tables are shown
+MAX_FOLDERS = 20  # levels of a path that are shown as folders
+_MAX_FIRST_FRAMES = 500  # of the first recording: smaller ones are hardly wider than a pixel
+_MIN_FRAMES = 100  # of each other recording; those beyond MAX_FRAMES have only tables
 
 
 def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
@@ -81,21 +74,21 @@ def render(document: AnyResult, _presentation: Presentation = PLAIN) -> str:
 
 
 def embedded_document(document: Document | Mapping[str, Any]) -> Markup:
-    """The element with the document; the same bytes for the same document."""
+    """Return the element with the document; the same bytes for the same document."""
     plain = plain_document(document) if isinstance(document, Document) else document
-    packing = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, memLevel=7)  # shorter blocks fit tables of numbers better
-    packed = packing.compress(compact(plain).encode("ascii")) + packing.flush()
+    compressor = zlib.compressobj(7, wbits=16 + zlib.MAX_WBITS, memLevel=7)  # short blocks suit tables of numbers
+    packed = compressor.compress(compact(plain).encode("ascii")) + compressor.flush()
     return Markup(_BEGIN + b64encode(_HEADER + packed[len(_HEADER) :]).decode("ascii") + _END)
 
 
 def from_page(page: str) -> dict[str, Any]:
-    """The document that a page carries; a page without one is a mistake of the user."""
-    found = re.search(f"({re.escape(_BEGIN)}|{re.escape(_PLAIN)})", page)
-    data, ended, _ = page[found.end() :].partition(_END) if found else ("", "", "")
-    if not found or not ended:
+    """Return the document that a page carries. InputError if there is none or it is damaged."""
+    match = re.search(f"({re.escape(_BEGIN)}|{re.escape(_PLAIN)})", page)
+    data, end, _ = page[match.end() :].partition(_END) if match else ("", "", "")
+    if not match or not end:
         raise InputError("this page contains no thpdiag result")
     try:
-        document = json.loads(data if found[1] == _PLAIN else _decompress(data))
+        document = json.loads(data if match[1] == _PLAIN else _decompress(data))
     except (ValueError, binascii.Error, zlib.error) as error:
         raise InputError(f"the thpdiag result in this page is damaged: {error}") from None
     if not isinstance(document, dict):
@@ -104,10 +97,10 @@ def from_page(page: str) -> dict[str, Any]:
 
 
 def _decompress(data: str) -> bytes:
-    """No more than `MAX_JSON_BYTES`: a page comes from anywhere."""
-    inflating = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    text = inflating.decompress(b64decode(data, validate=True), MAX_JSON_BYTES)
-    if not inflating.eof:
+    """Decompress at most `MAX_JSON_BYTES`: the page is untrusted."""
+    decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    text = decompressor.decompress(b64decode(data, validate=True), MAX_JSON_BYTES)
+    if not decompressor.eof:
         raise ValueError("it is cut short" if len(text) < MAX_JSON_BYTES else "it is too large")
     return text
 
@@ -119,21 +112,21 @@ def style() -> str:
 
 @cache
 def opening() -> str:
-    """The script of the head: what is painted first."""
+    """Return the script of the head, which decides what is painted first."""
     return join_scripts([files(__package__).joinpath("script", "opening.js").read_text(encoding="utf-8")])
 
 
 @cache
 def script() -> str:
-    """The script of the page; it runs once the page is painted and whole (opening.js)."""
+    """Return the script of the page, which runs once the page is painted and complete (opening.js)."""
     parts = [files(__package__).joinpath("script", part).read_text(encoding="utf-8") for part in SCRIPTS]
     return join_scripts(["function start() {\n", *parts, "}\n", _START])
 
 
 def join_scripts(parts: Iterable[str]) -> str:
-    """Parts of a script in one function, so that they share a scope and leave nothing outside of it.
+    """Join parts of a script in one function, so that they share a scope and define no globals.
 
-    Comments that fill a line, and indentation, are left out: an eighth of a script when packed.
+    Whole-line comments and indentation are left out: an eighth of a script when packed.
     """
     program = re.sub(r"^\s*//.*\n|^\s+", "", "".join(parts), flags=re.MULTILINE)
     return '(function () {\n"use strict";\n' + program + "})();\n"
@@ -141,27 +134,27 @@ def join_scripts(parts: Iterable[str]) -> str:
 
 @cache
 def policy() -> str:
-    """The policy of a report's page."""
+    """Return the content security policy of a report page."""
     return policy_for(style(), opening(), script())
 
 
-def policy_for(looks: str, *programs: str) -> str:
-    """A content security policy under which only this style, and these scripts if there are any, have an effect."""
+def policy_for(stylesheet: str, *programs: str) -> str:
+    """Return a content security policy that allows only this style and these scripts, if there are any."""
     digests = " ".join(f"'{digest(program)}'" for program in programs)
     scripts = f"script-src {digests}; " if digests else ""
-    return f"default-src 'none'; {scripts}style-src '{digest(looks)}'; base-uri 'none'; form-action 'none'"
+    return f"default-src 'none'; {scripts}style-src '{digest(stylesheet)}'; base-uri 'none'; form-action 'none'"
 
 
 def digest(text: str) -> str:
-    """A text as a policy names it."""
+    """Return the hash of a text as a policy contains it."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
 class CompiledTemplates(BytecodeCache):
-    """Templates as code, kept as Python keeps that of modules: in `__pycache__`, unless it is told not to write any.
+    """Compiled templates, cached like Python modules: in `__pycache__`, unless bytecode is not to be written.
 
-    Making it takes longer than importing numpy. It depends on the template, on Jinja, and on the options in this file:
-    if one of them is another, it is made anew. Where it cannot be written, it is made in each run.
+    Compiling takes longer than importing numpy. The code depends on the template, on Jinja, and on the options in this
+    file, and is compiled anew if one changes; in each run if it cannot be written.
     """
 
     def get_cache_key(self, name: str, filename: str | None = None) -> str:
@@ -176,14 +169,12 @@ class CompiledTemplates(BytecodeCache):
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         if bucket.key and not sys.dont_write_bytecode:
-            SourceFileLoader("", bucket.key).set_data(
-                bucket.key, bucket.bytecode_to_string()
-            )  # nothing where it cannot
+            SourceFileLoader("", bucket.key).set_data(bucket.key, bucket.bytecode_to_string())  # ignores OSError
 
 
 @cache
 def _compiler() -> bytes:
-    """What code is made with."""
+    """Return what the compiled code depends on besides the template."""
     return version("jinja2").encode() + files(__package__).joinpath("__init__.py").read_bytes()
 
 
@@ -193,37 +184,37 @@ def _environment() -> Environment:
 
 
 def environment(loader: BaseLoader) -> Environment:
-    """What all our pages are made with: every string made visible and escaped, the words that templates need."""
-    made = Environment(
+    """Return the environment of all pages: strings are made visible and escaped, templates get their functions."""
+    env = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, finalize=_finalize, trim_blocks=True,
         lstrip_blocks=True, keep_trailing_newline=True, bytecode_cache=CompiledTemplates(),
     )  # fmt: skip
-    made.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
-    made.globals |= {
+    env.filters |= {"command": _command, "duration": duration, "percent": percent, "quantity": quantity}
+    env.globals |= {
         "messages": messages, "episodes": episodes, "functions": functions, "histogram": histogram,
         "input_tree": input_tree, "known_issues": known_issues, "large_share": large_share, "moment": moment,
         "neighbours": neighbours, "panels": panels, "placed_actions": placed_actions, "proof_figure": proof_figure,
         "recordings": recordings, "rule_rows": rule_rows, "span": span, "summarize": summarize,
         "ticket_text": ticket_text, "tree": tree,
     }  # fmt: skip
-    return made
+    return env
 
 
 def _finalize(value: object) -> object:
-    """What an expression of a template prints: strings made visible, nothing for None."""
+    """Return the value that an expression of a template prints: strings made visible, nothing for None."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return prose(value)
     return "" if value is None else value
 
 
 def _command(command: str) -> Markup:
-    """A command with its line ends."""
+    """Return a command with its line ends."""
     return escape("\n".join(lines(command)))
 
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """A rule with its outcome in words, the checks that decide it, and what it lacks."""
+    """A rule with its outcome in words, the checks that decide it, and the data that it lacks."""
 
     rule: RuleResult
     outcome: str
@@ -232,11 +223,11 @@ class RuleRow:
 
 
 OUTCOMES = {"fires": "matched", "unknown": "data missing", "silent": "not matched", "excluded": "explained by another"}
-MAX_DECIDING = 3  # checks named of a rule that did not match
+MAX_DECIDING = 3  # checks named for a rule that did not match
 
 
 def rule_rows(result: Result) -> list[RuleRow]:
-    """All rules, those that matched first; a rule that only a finding, an unknown or a denial names is there too."""
+    """Return all rules, those that matched first, including rules named only by a finding, an unknown or a denial."""
     rules, known = list(result.rules), {rule.id for rule in result.rules}
     lacking = {entry.rule: entry for entry in result.unknown}
     named: tuple[tuple[Literal["fires", "unknown", "silent"], list[str]], ...] = (
@@ -258,7 +249,7 @@ def rule_rows(result: Result) -> list[RuleRow]:
 
 
 def _deciding(node: ConditionTree | None) -> list[ConditionTree]:
-    """The checks by which a condition has its value: below each part those with the same value, below a `not` all."""
+    """Return the checks that decide a condition: below each part those with the same value, below a `not` all."""
     if node is None or not node.children:
         return [node] if node else []
     same = [part for part in node.children if part.value == node.value]
@@ -267,7 +258,7 @@ def _deciding(node: ConditionTree | None) -> list[ConditionTree]:
 
 @dataclass(slots=True)
 class Folder:
-    """A folder of the bundle: its files, each with the rows of what was read from it, and the folders in it."""
+    """A folder of the bundle: its files, each with the rows of what was read from it, and its subfolders."""
 
     path: str
     folders: dict[str, Folder] = field(default_factory=dict)
@@ -289,38 +280,37 @@ class Folder:
         count = sum(max(row.files or 1 for row in rows) for rows in files.values())
         unread = sum(not any(row.reader for row in rows) for rows in files.values())
         odd = sum(any(row.problems for row in rows) for rows in files.values())
-        told = [messages.plural(count, "file"), f"{unread} not recognized" if unread else "",
+        counts = [messages.plural(count, "file"), f"{unread} not recognized" if unread else "",
                 f"{odd} with problems" if odd else ""]  # fmt: skip
-        return ", ".join(filter(None, told))
+        return ", ".join(filter(None, counts))
 
 
 def input_tree(result: Result) -> Folder:
-    """The members as a tree; a folder that holds nothing but another one is part of its path."""
+    """Return the members as a tree; a folder that contains only another folder is part of its path."""
     root = Folder("")
     for row in result.inputs:
-        at = root
+        folder = root
         *folders, _ = row.member.split("/", MAX_FOLDERS)
         for name in folders:
-            at = at.folders.setdefault(name, Folder(f"{at.path}{name}/"))
-        at.files.setdefault(row.member, []).append(row)
+            folder = folder.folders.setdefault(name, Folder(f"{folder.path}{name}/"))
+        folder.files.setdefault(row.member, []).append(row)
     return _join_folders(root)
 
 
 def _join_folders(folder: Folder) -> Folder:
     folder.folders = {name: _join_folders(inner) for name, inner in folder.folders.items()}
-    alone = next(iter(folder.folders.values())) if len(folder.folders) == 1 and not folder.files else None
-    return alone or folder
+    return next(iter(folder.folders.values())) if len(folder.folders) == 1 and not folder.files else folder
 
 
 def ticket_text(result: Result) -> str:
-    """The first block as the text report has it."""
+    """Return the first block of the text report."""
     return "\n".join(line.rstrip() for line in first_block(result).lines)
 
 
 def tree(node: ConditionTree) -> Markup:
-    """A condition with its value and what it would have needed, and its parts below it.
+    """Return a condition as a list with its value and the value needed, and its parts below it.
 
-    All of them are a third of a page, so they are written tersely and by hand.
+    All of them are a third of a page, so they are written tersely and without a template.
     """
     return Markup(_tree(node))
 
@@ -329,17 +319,16 @@ def _tree(node: ConditionTree) -> str:
     value = node.value or "unknown"
     text = f" {escape(prose(node.text))}" if node.text else ""
     needed = "" if node.needed in (None, "") else f" <em>(needed: {escape(prose(quantity(node.needed)))})</em>"
-    below = f"<ul>{''.join(map(_tree, node.children))}</ul>" if node.children else ""
+    children = f"<ul>{''.join(map(_tree, node.children))}</ul>" if node.children else ""
     check = escape(prose(node.expr or ""))
-    return f'<li><i class="{value}">{value}</i> <code>{check}</code>{text}{needed}{below}</li>\n'
+    return f'<li><i class="{value}">{value}</i> <code>{check}</code>{text}{needed}{children}</li>\n'
 
 
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A recording with its pictures; each is empty if there is nothing to draw.
 
-    `sparse`: its picture over time shows single samples more than anything. `callers`: a function is shown below the
-    one that called it.
+    `sparse`: the picture over time shows mostly single samples. `callers`: some function is shown below its caller.
     """
 
     number: int
@@ -351,17 +340,16 @@ class Recording:
 
 
 def recordings(result: Result, prefix: str) -> list[Recording]:
-    """The recordings, first the one that the leading finding rests on, those without samples last; of the first most
-    is drawn. `prefix` begins ids."""
+    """Return the recordings in order, with the largest picture for the first; `prefix` begins ids."""
     profiles = messages.ordered_profiles(result)
     others = len(profiles) - 1
-    rest = max(_FEWEST_FRAMES, (MAX_FRAMES - _FIRST_FRAMES) // others) if others else 0
+    other_frames = max(_MIN_FRAMES, (MAX_FRAMES - _MAX_FIRST_FRAMES) // others) if others else 0
     found = []
     for number, profile in enumerate(profiles, 1):
-        room = _FIRST_FRAMES if number == 1 else rest
-        drawn = _FIRST_FRAMES + (number - 1) * rest <= MAX_FRAMES
-        calls = icicle(profile, f"{prefix}-calls{number}", room) if drawn else Markup()
-        heat = heat_maps(profile, f"{prefix}-heat{number}") if drawn else Markup()
+        max_frames = _MAX_FIRST_FRAMES if number == 1 else other_frames
+        is_drawn = _MAX_FIRST_FRAMES + (number - 1) * other_frames <= MAX_FRAMES
+        calls = icicle(profile, f"{prefix}-calls{number}", max_frames) if is_drawn else Markup()
+        heat = heat_maps(profile, f"{prefix}-heat{number}") if is_drawn else Markup()
         callers = any(stack.count(";") > 1 for stack, _ in profile.folded)
         found.append(Recording(number, profile, calls, heat, is_sparse(profile), callers))
     return found

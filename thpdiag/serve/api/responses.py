@@ -112,7 +112,7 @@ def hosts_json(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _host_json(host: Result) -> dict[str, Any]:
-    leading = messages.leading(host)
+    leading = messages.lead_finding(host)
     return {
         "name": messages.name(host),
         "kernel": host.host.kernel,
