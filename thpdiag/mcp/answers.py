@@ -194,7 +194,7 @@ def _other_remedies(first: Finding | None) -> list[str]:
     """Return the remedies other than the one to try first."""
     if not first or not first.remedies:
         return []
-    first_number = messages.first_try(first)[0]
+    first_number = messages.first_step(first)[0]
     others = (remedy for number, remedy in enumerate(first.remedies, 1) if number != first_number)
     return [prose(f"{remedy.id}: {remedy.reason or ''}") for remedy in others]
 

@@ -40,9 +40,9 @@ class Roots:
     """Files and folders by name; repeated names are numbered."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        distinct_name = Distinct(form="{}-{}")
+        unique_name = UniqueNames(form="{}-{}")
         places = dict.fromkeys(path.resolve() for path in paths)
-        self._places = {distinct_name(place.name or "root"): place for place in places}
+        self._places = {unique_name(place.name or "root"): place for place in places}
 
     def find(self, name: str) -> Path:
         """Return the file or folder of a name; InputError if it is refused."""
