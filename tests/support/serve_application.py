@@ -144,7 +144,7 @@ class Whole:
 
     @contextmanager
     def listening(self, at: socket.socket | None = None) -> Iterator[str]:
-        """Run the real server in a thread, for browsers; its address. A session in mode tokens needs `origin=` of it."""
+        """Run the real server in a thread for browsers; its address. A session in mode tokens needs `origin=` of it."""
         with at or socket.create_server(("127.0.0.1", 0)) as listens, serving(self.app, listens):
             yield f"http://127.0.0.1:{listens.getsockname()[1]}"
 
