@@ -15,8 +15,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from thpdiag.diagnosis.capture import Section, fewest, script_of, sections, shows, with_beside
-from thpdiag.diagnosis.missing_data import AGAIN, LONGER, over_time, request
+from thpdiag.diagnosis.capture import Section, min_sections, script_of, sections, shows, with_companions
+from thpdiag.diagnosis.missing_data import REPEAT_COMMAND, REPEAT_SECONDS, over_time, request
 from thpdiag.model.result import Result, UnknownRule
 from thpdiag.report import AnyResult, messages
 from thpdiag.report.escaping import lines, prose
@@ -44,19 +44,19 @@ class Wanted:
     def sections(self) -> list[Section]:
         """What the script records, in the order in which it does."""
         always = [section.name for section in sections() if section.always and self.ranked]
-        return with_beside({*always, *(section.name for section in self.ranked)})
+        return with_companions({*always, *(section.name for section in self.ranked)})
 
     @property
     def was_run(self) -> bool:
         """Whether the script has run already, and what it recorded shows nothing."""
-        return any(AGAIN in messages.customer_request(host)[1] for host in self.hosts)
+        return any(REPEAT_COMMAND in messages.customer_request(host)[1] for host in self.hosts)
 
     @property
     def seconds(self) -> int:
         """How long the script runs if nobody says otherwise."""
         if not any(section.lasts for section in self.sections):
             return AT_ONCE
-        return LONGER if self.was_run else SECONDS
+        return REPEAT_SECONDS if self.was_run else SECONDS
 
     def script(self, seconds: int = 0, interval: int = INTERVAL, pid: str = "") -> str:
         """The script; empty if there is nothing that one could record."""
@@ -70,9 +70,9 @@ def missing_questions(document: AnyResult) -> Wanted:
     """What all hosts of a document lack together."""
     hosts = [host for host in messages.hosts(document) if messages.customer_request(host)[1]]
     names = list(dict.fromkeys(name for host in hosts for name in missing(host)))
-    ranked = _rank_sections(fewest(names), hosts)
+    ranked = _rank_sections(min_sections(names), hosts)
     first = ranked if any(map(messages.leading, hosts)) else _first(ranked)
-    taken = with_beside({section.name for section in first})
+    taken = with_companions({section.name for section in first})
     return Wanted(hosts, first, [section for section in ranked if section not in taken], _by_hand(hosts, names))
 
 
@@ -120,7 +120,7 @@ def _by_hand(hosts: Iterable[Result], names: Iterable[str]) -> list[str]:
     recorded = {request(name) for name in names if _is_recorded(name)}
     others = [request(name) for name in names if not _is_recorded(name)]
     told = [command for host in hosts for command in messages.customer_request(host)[1]]
-    of_names = {*recorded, *others, *map(over_time, recorded), AGAIN}
+    of_names = {*recorded, *others, *map(over_time, recorded), REPEAT_COMMAND}
     return list(dict.fromkeys(c for c in (*(t for t in told if t not in of_names), *others) if c and c not in recorded))
 
 
