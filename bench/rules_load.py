@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from thpdiag.engine.lint import lint_rules
-from thpdiag.engine.lint.issue import cases_beside
+from thpdiag.engine.lint.issue import read_cases
 from thpdiag.engine.load import builtin_rules, load_rules, rule_files
 
 SIZES = (100, 1000, 10_000)
@@ -55,7 +55,7 @@ def measured(count: int) -> str:
         folder, number = Path(name), whole_rounds(count)
         copies(folder, number)
         rules, loading = timed(lambda: load_rules([folder]))
-        beside, reading = timed(lambda: cases_beside([folder], rules))  # type: ignore[arg-type]
+        beside, reading = timed(lambda: read_cases([folder], rules))  # type: ignore[arg-type]
         found, linting = timed(lambda: lint_rules(rules, *beside))  # type: ignore[arg-type,misc]
     steps = " ".join(f"{seconds:9.2f} {1000 * seconds / number:7.2f}" for seconds in (loading, reading, linting))
     return f"{number:7} {steps} {len(found):10}"  # type: ignore[arg-type]

@@ -191,7 +191,7 @@ def test_the_vocabulary_can_be_recorded() -> None:
 def test_each_fragment_belongs_to_one_section() -> None:
     """The folder holds the frame and one fragment per section, each with at least one hook that the script calls."""
     names = [section.name for section in capture.sections()]
-    assert sorted(path.stem for path in (capture.HERE / "sh").iterdir()) == sorted([*names, "head", "tail"])
+    assert sorted(path.stem for path in (capture.FOLDER / "sh").iterdir()) == sorted([*names, "head", "tail"])
     for section in capture.sections():
         assert re.search(rf"^{section.name}_(start|round|finish)\(\) {{$", section.fragment, re.MULTILINE), section.name
 

@@ -153,9 +153,9 @@ def test_shares_with_callees_never_tell_more_than_the_chains() -> None:
     for pair in (("compaction", "thp_fault"), ("compaction", "page_alloc"), ("zeroing", "thp_fault")):
         first, *outer = ((family,) for family in pair)
         true = whole.weights[whole.find(first, Place.ANYWHERE, under=outer).sure].sum() / whole.weight
-        assert flat.least_share([(family,) for family in pair], None)[0] <= true + 0.001
-        assert flat.least_share([first], None)[0] <= whole.share(pair[0]) + 0.001
-    assert flat.least_share([("compaction",)], None)[0] > 0.1
+        assert flat.min_share([(family,) for family in pair], None)[0] <= true + 0.001
+        assert flat.min_share([first], None)[0] <= whole.share(pair[0]) + 0.001
+    assert flat.min_share([("compaction",)], None)[0] > 0.1
 
 
 def test_functions_of_compaction_without_tasks_are_a_hypothesis() -> None:

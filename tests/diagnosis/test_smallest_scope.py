@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from advice_items import advice
-from thpdiag.diagnosis.remedies import UNIT, HostView, host_view, service_of, with_one_unit
+from thpdiag.diagnosis.remedies import UNIT_FILE, HostView, host_view, service_of, with_one_unit
 from thpdiag.diagnosis.remedies import advice as typed_advice
 from thpdiag.knowledge.mechanisms import remedies
 from thpdiag.model import Case, Citation, Fact
@@ -169,7 +169,7 @@ def test_of_several_steps_one_has_the_text_of_the_unit() -> None:
     assert [sum("[Unit]" in command for command in step) for step in steps] == [1, 0, 0]
     assert ["# in the unit of step 1:" in step for step in steps] == [False, True, True]
     assert [sum("systemctl enable" in command for command in step) for step in steps] == [1, 0, 0]
-    assert all(any(f">> {UNIT}" in command for command in step) for step in steps)
+    assert all(any(f">> {UNIT_FILE}" in command for command in step) for step in steps)
 
 
 _SENTENCE = re.compile(r"[A-Z][^.]*(?:\.\d[^.]*)*\.")

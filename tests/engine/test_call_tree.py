@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from thpdiag.engine.compiled_profile import CompiledProfile
-from thpdiag.engine.profile_views import FEW, LEAST, MOST_NODES, call_tree, frame_label
+from thpdiag.engine.profile_views import MAX_NODES, MIN_NODE_SHARE, SMALL_TASKS, call_tree, frame_label
 from thpdiag.model import Citation, Frame, Ledger, Profile, StackCounts, Stacks, Task
 
 Stack = tuple[str, ...]  # task, then functions root first
@@ -39,9 +39,9 @@ def plainly(weights: Mapping[Stack, float]) -> dict[str, float]:
             nodes[stack[:depth]] += weight  # type: ignore[assignment]
     own = Counter[str]()
     for stack, weight in weights.items():
-        while stack and nodes[stack] < LEAST * total:
+        while stack and nodes[stack] < MIN_NODE_SHARE * total:
             stack = stack[:-1]
-        own[";".join(stack) or FEW] += weight  # type: ignore[assignment]
+        own[";".join(stack) or SMALL_TASKS] += weight  # type: ignore[assignment]
     return {path: weight / total for path, weight in own.items()}
 
 
@@ -58,7 +58,7 @@ def test_it_is_the_tree_that_one_would_make_stack_by_stack(seed: int) -> None:
     """Thousands of random stacks."""
     weights = random_stacks(seed, 3000)
     tree = call_tree(profile(weights), ROOM)
-    assert tree.least == LEAST
+    assert tree.least == MIN_NODE_SHARE
     assert 0.05 < tree.folded < 0.95
     assert dict(tree.stacks) == pytest.approx(plainly(weights))
     assert sum(share for _, share in tree.stacks) == pytest.approx(1.0)
@@ -69,14 +69,14 @@ def test_what_was_folded_is_said() -> None:
     small: dict[Stack, float] = {("java", "main", f"leaf{i}"): 1.0 for i in range(1000)}
     tree = call_tree(profile({("java", "main", "work"): 9000.0, **small}), ROOM)
     assert tree.stacks == (("java;main;work", 0.9), ("java;main", 0.1))
-    assert (tree.least, tree.folded) == (LEAST, 0.1)
+    assert (tree.least, tree.folded) == (MIN_NODE_SHARE, 0.1)
 
 
 def test_tasks_that_are_too_small_are_one() -> None:
     """A thousand short-lived processes have a name together."""
     small: dict[Stack, float] = {(f"sh{i}", "main"): 1.0 for i in range(1000)}
     tree = call_tree(profile({("java", "main"): 9000.0, **small}), ROOM)
-    assert tree.stacks == (("java;main", 0.9), (FEW, 0.1))
+    assert tree.stacks == (("java;main", 0.9), (SMALL_TASKS, 0.1))
 
 
 def test_a_wide_tree_keeps_so_many_nodes() -> None:
@@ -84,9 +84,9 @@ def test_a_wide_tree_keeps_so_many_nodes() -> None:
     weights = {("java", *(f"{depth}of{i}" for depth in range(20))): 1.0 for i in range(1000)}
     tree = call_tree(profile(weights), ROOM)
     nodes = {path[:end] for path, _ in tree.stacks for end in range(len(path)) if path[end] == ";"}
-    assert len(nodes) <= MOST_NODES
+    assert len(nodes) <= MAX_NODES
     assert sum(share for _, share in tree.stacks) == pytest.approx(1.0)
-    assert tree.least > LEAST
+    assert tree.least > MIN_NODE_SHARE
     assert tree.folded == pytest.approx(1.0)
 
 

@@ -14,7 +14,7 @@ from thpdiag.engine.check_result import check_class
 from thpdiag.engine.evaluate import evaluate
 from thpdiag.engine.expression import parse
 from thpdiag.engine.lint.conditions import Truth
-from thpdiag.engine.load import builtin_rules, with_earlier
+from thpdiag.engine.load import builtin_rules, with_dependencies
 from thpdiag.engine.state_view import state_views
 from thpdiag.errors import RuleError
 from thpdiag.model import Verdict3
@@ -150,7 +150,7 @@ def test_the_kinds_of_evidence_are_those_that_the_engine_gives() -> None:
         for one in every
         for case in cases[one.id][:3]
         for scene in state_views(build_host(case))
-        for evidence in evaluate(with_earlier([one], every), scene)[one.id].evidence
+        for evidence in evaluate(with_dependencies([one], every), scene)[one.id].evidence
         if evidence.check in one.checks and evidence.kind not in (check_class(one.checks[evidence.check]), "total")
     }
 

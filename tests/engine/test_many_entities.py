@@ -15,7 +15,7 @@ from command_line import ROOT
 from thpdiag.engine import evaluate, screen
 from thpdiag.engine.check_result import CheckResult
 from thpdiag.engine.checks import judge
-from thpdiag.engine.load import rule_set, with_earlier
+from thpdiag.engine.load import rule_set, with_dependencies
 from thpdiag.engine.schema import ChangeCheck, Check, ProcessCheck, SeriesCheck
 from thpdiag.engine.state_view import StateView, state_views
 from thpdiag.host.catalogue import Catalogue
@@ -141,11 +141,11 @@ def test_the_process_is_answered_as_by_itself(view: StateView, check: dict[str, 
 @given(hosts())
 def test_the_same_entity_is_reported(view: StateView) -> None:
     """By all rules that are judged for each process."""
-    rules = with_earlier([rule for rule in RULES if rule.file.for_each == "process"], RULES)
+    rules = with_dependencies([rule for rule in RULES if rule.file.for_each == "process"], RULES)
     reports = []
     for many in (1, 10**9):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(evaluate, "MANY", many)
+            patch.setattr(evaluate, "MIN_SCREENED_ENTITIES", many)
             outcomes = evaluate.evaluate(rules, replace(view, catalogue=Catalogue(view.state.samples)))
         reports.append([(o.value, o.confidence, o.entity, o.evidence, _texts(o)) for o in outcomes.values()])
     assert reports[0] == reports[1]
@@ -160,6 +160,6 @@ def test_the_same_is_reported_of_a_capture(name: str, monkeypatch: pytest.Monkey
     """Of a recorded host, whose processes are judged one by one, or looked at all at once first."""
     results = []
     for many in (1, 10**9):
-        monkeypatch.setattr(evaluate, "MANY", many)
+        monkeypatch.setattr(evaluate, "MIN_SCREENED_ENTITIES", many)
         results.append(analyze([ROOT / "fixtures" / "captures" / name], RULES))
     assert results[0] == results[1]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from thpdiag.engine.compiled_profile import ChainMatches, CompiledProfile
-from thpdiag.engine.profile_views import COLUMNS, LEVELS, MOST_BUCKETS, ROWS, TimedProfile, find_step, timed_profile
+from thpdiag.engine.profile_views import COLUMNS, LEVELS, MAX_BUCKETS, ROWS, TimedProfile, find_step, timed_profile
 from thpdiag.engine.stacks import Place
 from thpdiag.model import Chains, Citation, Clock, Frame, Moment, Profile, Stacks, Task
 from thpdiag.model import Rows as Columns
@@ -60,7 +60,7 @@ def over_time(profile: CompiledProfile) -> TimedProfile:
 def onset(rows: list[Row]) -> float | None:
     """Seconds from the start to the first bad moment."""
     found = over_time(recording(rows))
-    step = found.onset(found.course(found.rows_of(signature(found.profile))))
+    step = found.first_step(found.share_series(found.rows_of(signature(found.profile))))
     return None if step is None else step.at.seconds - START
 
 
@@ -108,7 +108,7 @@ def test_too_few_samples_are_unknown_and_not_zero() -> None:
     """A bucket in which next to nothing was sampled has no share."""
     rows = [row for row in shares(lambda _: 0.5) if not 2000 <= row[0] < 3000]
     found = over_time(recording([*rows, (2500, OTHER, 1)]))
-    course = found.course(found.rows_of(signature(found.profile)))
+    course = found.share_series(found.rows_of(signature(found.profile)))
     hole = [s for i, s in enumerate(course.shares) if 20.0 <= course.seconds(i) < 29.0]
     assert len(hole) > 5
     assert np.isnan(hole).all()
@@ -119,15 +119,15 @@ def test_shares_are_of_what_is_not_idle() -> None:
     """A CPU without work is in no denominator."""
     idle = [(at, IDLE, 1000) for at in range(0, 6000, 10)]
     found = over_time(recording([*shares(lambda _: 0.5), *idle]))
-    assert set(found.course(found.rows_of(signature(found.profile))).shares) == {0.5}
+    assert set(found.share_series(found.rows_of(signature(found.profile))).shares) == {0.5}
 
 
 def test_a_long_recording_has_no_more_buckets_than_the_document_may_hold() -> None:
     """Hours of samples end up in at most 1,500 buckets of whole 10 ms, and none is lost."""
     rows = [(at, HIT if at % 3 else OTHER, 40) for at in range(0, 4 * 3600 * 100, 97)]
     found = over_time(recording(rows))
-    course = found.course(found.rows_of(signature(found.profile)))
-    assert len(course) <= MOST_BUCKETS
+    course = found.share_series(found.rows_of(signature(found.profile)))
+    assert len(course) <= MAX_BUCKETS
     assert course.weight.sum() == found.profile.weight
     assert course.hit.sum() == sum(n for _, chain, n in rows if chain == HIT)
 
@@ -144,7 +144,7 @@ def test_a_texts_without_time_has_no_course() -> None:
 def test_samples_without_a_time_are_left_out() -> None:
     """A sample whose time is damaged is in no bucket."""
     found = over_time(recording([*shares(lambda _: 0.5), (UNKNOWN, HIT, 100_000)]))
-    assert set(found.course(found.rows_of(signature(found.profile))).shares) == {0.5}
+    assert set(found.share_series(found.rows_of(signature(found.profile))).shares) == {0.5}
 
 
 def test_the_worst_second_is_a_whole_one_of_the_clock() -> None:
@@ -167,18 +167,18 @@ def test_the_picture_shows_what_comes_back_within_each_second() -> None:
     """A burst in the same part of every second is one row; cells say how many samples they stand for at most."""
     rows = [(second * 100 + 50, HIT, 90) for second in range(10)] + [(second * 100, OTHER, 9) for second in range(10)]
     found = over_time(recording(rows))
-    every = found.picture()
+    every = found.heat_map()
     assert (every.begin, every.seconds, every.level, every.cells.shape) == (1000, 1, 10, (10, ROWS))
     assert every.cells[:, 25].tolist() == [LEVELS] * 10
     assert every.cells[:, 0].tolist() == [1] * 10
-    matched = found.picture(found.rows_of(signature(found.profile)), every.level)
+    matched = found.heat_map(found.rows_of(signature(found.profile)), every.level)
     assert int(matched.cells.sum()) == 10 * LEVELS
 
 
 def test_the_picture_of_a_long_recording_folds_seconds() -> None:
     """More than five minutes: several whole seconds in a column, and it says how many."""
     found = over_time(recording([(at, HIT, 1) for at in range(0, 1000 * 100, 10)]))
-    picture = found.picture()
+    picture = found.heat_map()
     assert picture.seconds == 4
     assert len(picture.cells) == 250 <= COLUMNS
 
@@ -188,4 +188,4 @@ def test_only_the_tasks_that_are_asked_for_count() -> None:
     found = over_time(recording(shares(lambda _: 0.5)))
     hidden = found.rows_of(signature(found.profile), np.zeros(1, np.bool_))
     assert not hidden.any()
-    assert find_step(found.course(hidden)) is None
+    assert find_step(found.share_series(hidden)) is None

@@ -11,7 +11,7 @@ from itertools import combinations, product
 import pytest
 
 from analyze_bytes import rules
-from thpdiag.diagnosis.ranking import LEADING, leads, rank_findings
+from thpdiag.diagnosis.ranking import LEADING_ROLES, lead_finding, rank_findings
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import ProfileCheck
 from thpdiag.knowledge.mechanisms import mechanisms
@@ -54,9 +54,9 @@ def spoken_against(found: dict[str, Finding]) -> set[str]:
 
 def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[str]:
     """What must never be, whatever fires."""
-    leader, before = leads(found), by_rule(given)
+    leader, before = lead_finding(found), by_rule(given)
     out = spoken_against(by_rule(found))
-    could = [f for f in given if f.role in LEADING and f.outcome.rule not in out]
+    could = [f for f in given if f.role in LEADING_ROLES and f.outcome.rule not in out]
     if sum(f.role == "root_cause" for f in found) > 1:
         yield "two root causes"
     if {f.outcome.rule for f in found} != set(before):
@@ -72,7 +72,7 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
     low = [f for f in could if f.severity in ("low", "info")]
     if leader.outcome.rule in {f.outcome.rule for f in low} and any(
         f.severity not in ("low", "info") and f.sureness and not f.demoted_by for f in found if f.role != "context"
-        and before[f.outcome.rule].role in LEADING and f is not leader
+        and before[f.outcome.rule].role in LEADING_ROLES and f is not leader
     ):  # fmt: skip
         yield "what hurts little stands before what hurts"
     if set(leader.consequences) & set(leader.attached) or leader.outcome.rule in (
@@ -202,7 +202,7 @@ def test_settings_and_risks_belong_to_a_cause_or_stand_alone() -> None:
     assert found[0].attached == ("THP-070",)
     assert together(fired("ALT-04", 1), fired("THP-070", 1))[0].attached == ()
     alone = together(fired("THP-070", 1), fired("THP-021", 0))
-    assert (leads(alone), [f.role for f in alone]) == (None, ["configuration", "risk"])
+    assert (lead_finding(alone), [f.role for f in alone]) == (None, ["configuration", "risk"])
     knee = together(fired("THP-020", 1), fired("THP-021", 0))[0]
     assert (knee.attached, knee.consequences) == (("THP-021",), ())
 
@@ -254,7 +254,7 @@ def test_mechanisms_lead_to_mechanisms() -> None:
 def test_a_context_that_speaks_against_a_cause_leaves_it_without_the_lead() -> None:
     """Only where the cause names it: stalls that cost nothing are no root cause, and nothing else is silenced."""
     stalls, cheap = fired("THP-012", 1), fired("CTX-18", 2)
-    assert leads(together(stalls, cheap)) is None
+    assert lead_finding(together(stalls, cheap)) is None
     assert by_rule(together(stalls, cheap))["THP-012"].demoted_by == ("CTX-18",)
     assert by_rule(together(stalls, cheap, fired("THP-040", 1)))["THP-040"].role == "root_cause"
     assert by_rule(together(stalls, fired("CTX-05", 2)))["THP-012"].role == "root_cause"

@@ -24,8 +24,8 @@ from recorded_days import (
     recording,
     stormy,
 )
-from thpdiag.diagnosis.diagnose import _stands_still
-from thpdiag.diagnosis.result_document import PART, document
+from thpdiag.diagnosis.diagnose import _has_no_demand
+from thpdiag.diagnosis.result_document import PART_TEXT, document
 from thpdiag.engine.check_result import UNKNOWN, YES
 from thpdiag.engine.evaluate import evaluate
 from thpdiag.engine.state_view import state_views
@@ -59,7 +59,7 @@ def test_ten_minutes_of_compaction_in_a_day_are_found() -> None:
     assert not {r.rule.id for r in found.ruled_out} & {"THP-012", "THP-041", "THP-042"}
     told = document([found])
     assert told["verdict"]["window"]["text"].endswith("the worst window found")
-    assert {f["window"]["text"].split(", ")[1] for f in told["findings"] if "window" in f} == {PART}
+    assert {f["window"]["text"].split(", ")[1] for f in told["findings"] if "window" in f} == {PART_TEXT}
     assert "settings were the same at the end" in FORMATS["text"](told, Presentation(verbosity=1))
 
 
@@ -224,16 +224,16 @@ def test_ten_minutes_of_demand_in_a_day_are_no_standing_still() -> None:
     assert max_rate(track, 300.0) == pytest.approx(1.5)
     assert max_rate(track, 1e9) == pytest.approx(900 / 86340)
     (scene,) = state_views(case([recording("a.txt", {STALLS: counter(0, {NIGHT: 1.5})})]))
-    assert not _stands_still("node_vmstat_compact_stall", 0.1, [scene])
+    assert not _has_no_demand("node_vmstat_compact_stall", 0.1, [scene])
     (scene,) = state_views(case([recording("a.txt", {STALLS: counter(0.05, {})})]))
-    assert _stands_still("node_vmstat_compact_stall", 0.1, [scene])
+    assert _has_no_demand("node_vmstat_compact_stall", 0.1, [scene])
 
 
 @pytest.mark.parametrize(("readings", "still"), [((9e6, 0.0), False), ((9e6, 0.0, 0.0), True), ((0.0, 0.0), True)])
 def test_what_a_counter_did_before_it_was_reset_is_not_nothing(readings: tuple[float, ...], still: bool) -> None:
     """Of two readings with a reset between them nobody knows what happened."""
     (scene,) = state_views(case([recording("a.txt", {STALLS: np.array(readings)})]))
-    assert _stands_still("node_vmstat_compact_stall", 0.1, [scene]) is still
+    assert _has_no_demand("node_vmstat_compact_stall", 0.1, [scene]) is still
 
 
 @pytest.mark.parametrize(("minutes", "told"), [(NIGHT, False), ((DAY - 10, DAY), True)])

@@ -17,7 +17,7 @@ from analyze_bytes import result_of
 from ci_schemas import with_findings
 from command_line import ROOT, STORY, Run
 from thpdiag.diagnosis import capture
-from thpdiag.diagnosis.missing_data import AGAIN, LONGER, request
+from thpdiag.diagnosis.missing_data import REPEAT_COMMAND, REPEAT_SECONDS, request
 from thpdiag.engine.load import builtin_rules, load_rules
 from thpdiag.export.customer import FENCE, MAX_SECTIONS, Wanted, letter, missing_questions, with_script
 from thpdiag.knowledge import vocabulary
@@ -132,10 +132,12 @@ def test_one_section_alone_does_not_wait() -> None:
 def test_what_the_script_recorded_is_not_asked_for_by_name(tmp_path: Path) -> None:
     """A capture that cannot tell is to be made again, for longer; one that lacks a part is asked for that part."""
     host = {"verdict": {"status": "cannot_tell"}, "unknown": [{"rule": "THP-001", "missing": ["profile"]}]}
-    found = missing_questions(with_findings(**host, ask={"text": "x", "commands": [AGAIN], "missing": ["profile"]}))
-    assert (found.seconds, found.by_hand) == (LONGER, [])
+    found = missing_questions(
+        with_findings(**host, ask={"text": "x", "commands": [REPEAT_COMMAND], "missing": ["profile"]})
+    )
+    assert (found.seconds, found.by_hand) == (REPEAT_SECONDS, [])
     assert "What was recorded does not show it. Record again," in letter(found)
-    assert f"\nseconds={LONGER}\n" in found.script()
+    assert f"\nseconds={REPEAT_SECONDS}\n" in found.script()
     calm = result_of(STORM)["ask"]
     assert not {"dmesg", "cat /proc/meminfo"} & set(calm["commands"])
     cut = analyze([without("perf", tmp_path)], load_rules([builtin_rules()]))["ask"]
@@ -218,9 +220,9 @@ def test_shellcheck_has_nothing_to_say(tmp_path: Path) -> None:
     """About the shortest choice for each single name of the vocabulary that a script can record."""
     if shutil.which("shellcheck") is None:
         pytest.skip("shellcheck is not installed")
-    choices = {tuple(s.name for s in capture.fewest([name])): name for name in vocabulary.names()}
+    choices = {tuple(s.name for s in capture.min_sections([name])): name for name in vocabulary.names()}
     for number, name in enumerate(sorted(name for sections, name in choices.items() if sections)):
-        (tmp_path / f"{number}.sh").write_text(capture.script_of(capture.fewest([name]), (), 120, 10))
+        (tmp_path / f"{number}.sh").write_text(capture.script_of(capture.min_sections([name]), (), 120, 10))
     scripts = sorted(map(str, tmp_path.iterdir()))
     assert len(scripts) > 5
     command = ["shellcheck", "-s", "sh", "-e", "SC2034,SC2317,SC2329", *scripts]
@@ -231,7 +233,7 @@ def test_the_shortest_choice_has_what_the_whole_script_has() -> None:
     """What any section supplies is in it, over time if a section records it over time."""
     for name in (*vocabulary.names(), *capture.words()):
         ways = [section for section in capture.sections() if section.gives(name)]
-        picked = capture.fewest([name])
+        picked = capture.min_sections([name])
         assert bool(picked) is bool(ways), name
         if ways:
             assert any(s in ways for s in picked), name

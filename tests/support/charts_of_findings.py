@@ -6,7 +6,7 @@ import re
 from html import unescape
 from typing import Any
 
-from thpdiag.diagnosis.timeline import OF_PROCESSES
+from thpdiag.diagnosis.timeline import PROCESS_METRICS
 from thpdiag.model.result import Finding, Result, as_result
 from thpdiag.report import messages
 from thpdiag.report.charts.panels import axes, panels
@@ -41,6 +41,6 @@ def _charts_of_the_leading_finding_come_first(host: Result, leading: Finding) ->
     assert not ranks[0]
     drawn = {(line.metric.removesuffix(":rate"), line.entity) for plot in first for line in plot.lines}
     known = {(one.metric.removesuffix(":rate"), one.entity) for one in host.timeline.series if len(one.points) > 1}
-    assert {(metric, leading.entity) for metric in OF_PROCESSES} & known <= drawn
+    assert {(metric, leading.entity) for metric in PROCESS_METRICS} & known <= drawn
     head = unescape(panels(host.timeline, "p", rules=messages.charted_rules(host))).partition("</figcaption>")[0]
     assert f'<code class="rule">{leading.rule}</code>' in head or "Free blocks" in head

@@ -1,14 +1,12 @@
-"""The small hosts of a rule's cases: notation of facts, stacks and series into a Case.
+"""The cases of rules: small hosts in a compact notation of facts, stacks and series, and the expected results.
 
     stacks: ["_spin_lock_irq < compact_zone < do_huge_pmd_anonymous_page 94", "cpu_idle 6 [swapper]"]
     series: {node_vmstat_compact_fail: "100+40x30 @2s", "process_resident_memory_bytes{pid=7,comm=java}": "5 7 9 @10s"}
 
-A source without callers may tell shares with callees: `flat: ["handle_mm_fault 0.1/99.8", "compact_zone 0.6/9.9"]`.
-Recordings that measure no CPU time are written the same, under `off_cpu` (time) and `calls`.
-The series notation is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_`
-is a missing value; `@2s` is the step, without it the series has no times.
-
-The cases beside the rules: small hosts, and what the rule must say of them.
+A source without callers may have shares with callees: `flat: ["handle_mm_fault 0.1/99.8", "compact_zone 0.6/9.9"]`.
+Recordings of other quantities than CPU time have the same form, under `off_cpu` (time) and `calls`. The series notation
+is promtool's: `a+bxn` is a and n further values each b larger, `axn` n further ones alike, `_` is a missing value;
+`@2s` is the step, without it the series has no times.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from thpdiag.engine.lint.issue import Cases, cases_beside
+from thpdiag.engine.lint.issue import Cases, read_cases
 from thpdiag.engine.load import Pack, Rule, pack_of
 from thpdiag.engine.quantity import parse_quantity
 from thpdiag.engine.schema import CaseFile
@@ -49,15 +47,15 @@ from thpdiag.model.profile import Inclusive
 
 _STACK = re.compile(
     r"(?P<frames>.+?)\s+(?P<weight>\d+(?:\.\d+)?)(?:/(?P<all>\d+(?:\.\d+)?))?(?:\s+\[(?P<comm>[^\]]*)\])?"
-)  # []: the source does not tell whose
-_SERIES = re.compile(r"(?P<values>.+?)(?:\s*@(?P<step>\d+(?:\.\d+)?)\s*(?P<unit>s|min|h))?")
-_STEPS = re.compile(r"(?P<start>-?[\d.]+)(?:(?P<sign>[+-])(?P<add>[\d.]+))?x(?P<times>\d+)")
-_NAME = re.compile(r"(?P<metric>[^{]+)(?:\{(?P<labels>[^}]*)\})?")
-_FIRST = 1_700_000_000.0
+)  # []: the source has no command names
+_SERIES_NOTATION = re.compile(r"(?P<values>.+?)(?:\s*@(?P<step>\d+(?:\.\d+)?)\s*(?P<unit>s|min|h))?")
+_STEP_NOTATION = re.compile(r"(?P<start>-?[\d.]+)(?:(?P<sign>[+-])(?P<add>[\d.]+))?x(?P<times>\d+)")
+_METRIC_NAME = re.compile(r"(?P<metric>[^{]+)(?:\{(?P<labels>[^}]*)\})?")
+_FIRST_SECOND = 1_700_000_000.0
 
 
 def parse_case(file: CaseFile) -> Case:
-    """The case that a rule's case describes."""
+    """Return the host that a case describes."""
     cite = Citation(f"case '{file.name}'", 1)
     base = file.model_dump()
     states = [_state(f"s{i}", i, row, cite) for i, row in enumerate(base["states"])] or [_state("s0", 0, base, cite)]
@@ -101,7 +99,7 @@ def _facts(row: Mapping[str, Any], cite: Citation) -> Iterator[Fact]:
 
 
 def _number(value: Any) -> str | int | float:
-    """A quantity with a unit becomes its base unit; words and plain numbers stay."""
+    """A quantity with a unit is converted to base units; other values are kept."""
     if isinstance(value, str) and re.fullmatch(r"[\d.]+\s+\S+", value):
         return parse_quantity(value)
     return value if isinstance(value, (int, float)) else str(value)
@@ -113,18 +111,19 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation, measures: Measure
     frames: dict[str, int] = {}
     counts, total, inclusive = StackCounts(), 0.0, list[Inclusive]()
     for line in lines:
-        found = _STACK.fullmatch(line.strip())
-        if not found:
+        match = _STACK.fullmatch(line.strip())
+        if not match:
             raise ValueError(f"'{line}' is not a stack; write 'leaf < caller WEIGHT [comm]'")
-        names = [n.strip() for n in found["frames"].split(" < ")]
+        names = [n.strip() for n in match["frames"].split(" < ")]
         stack = tuple(frames.setdefault(n, len(frames)) for n in names)
-        weight = float(found["weight"])
-        comm = "work" if found["comm"] is None else found["comm"]
+        weight = float(match["weight"])
+        comm = "work" if match["comm"] is None else match["comm"]
         samples = 0 if stacks is Stacks.NONE else int(weight * 10)
-        counts.add(stack, weight, samples, cite, Task(comm, _pid(comm) if comm else None))
+        pid = 1000 + sum(map(ord, comm)) if comm else None  # the same in every run
+        counts.add(stack, weight, samples, cite, Task(comm, pid))
         total += weight
-        if found["all"]:
-            inclusive.append(Inclusive(stack[0], comm, float(found["all"]), 1))
+        if match["all"]:
+            inclusive.append(Inclusive(stack[0], comm, float(match["all"]), 1))
     unlisted = max(0.0, 100.0 - total) if stacks is Stacks.NONE else 0.0
     return Profile(
         "case", "cycles", tuple(Frame(n) for n in frames), counts.chains(), counts.tasks(), counts.rows(), stacks, cite,
@@ -132,43 +131,38 @@ def _profile(lines: list[str], stacks: Stacks, cite: Citation, measures: Measure
     )  # fmt: skip
 
 
-def _pid(comm: str) -> int:
-    """A pid for a command name, the same in every run."""
-    return 1000 + sum(ord(c) for c in comm)
-
-
 def _samples(series: Mapping[str, str], cite: Citation) -> Iterator[Sample]:
     rows: dict[tuple[str, tuple[tuple[str, str], ...], float, int], dict[str, float]] = {}
-    for spelled, notation in series.items():
-        found = _NAME.fullmatch(spelled.strip())
-        if not found:
-            raise ValueError(f"'{spelled}' is not a metric name")
-        known = term(found["metric"])
+    for name, notation in series.items():
+        match = _METRIC_NAME.fullmatch(name.strip())
+        if not match:
+            raise ValueError(f"'{name}' is not a metric name")
+        known = term(match["metric"])
         if known is None:
-            raise ValueError(f"'{found['metric']}' is not in the vocabulary")
-        pairs = [p.split("=", 1) for p in (found["labels"] or "").split(",") if p]
+            raise ValueError(f"'{match['metric']}' is not in the vocabulary")
+        pairs = [p.split("=", 1) for p in (match["labels"] or "").split(",") if p]
         default = [("pid", "7"), ("comm", "work")] if known.entity == "process" else []
         entity = tuple((k.strip(), v.strip()) for k, v in pairs) or tuple(default)
-        kind = next((kind for kind in entities_of(found["metric"])[1:] if dict(entity).keys() == {kind}), known.entity)
+        kind = next((kind for kind in entities_of(match["metric"])[1:] if dict(entity).keys() == {kind}), known.entity)
         step, values = _values(notation)
         for i, value in enumerate(values):
             if value is not None:
-                rows.setdefault((kind, entity, step, i), {})[found["metric"]] = value
+                rows.setdefault((kind, entity, step, i), {})[match["metric"]] = value
     for (kind, entity, step, i), metrics in sorted(rows.items(), key=lambda item: (item[0][3], item[0][0], item[0][1])):
-        time = Moment(_FIRST + i * step, Clock.UTC) if step else None
+        time = Moment(_FIRST_SECOND + i * step, Clock.UTC) if step else None
         yield Sample(kind, metrics, Citation(cite.member, i + 1), "case", entity, time)
 
 
 def _values(notation: str) -> tuple[float, list[float | None]]:
-    found = _SERIES.fullmatch(notation.strip())
-    if not found:
+    match = _SERIES_NOTATION.fullmatch(notation.strip())
+    if not match:
         raise ValueError(f"'{notation}' is not a series")
-    step = parse_quantity(f"{found['step']} {found['unit']}") if found["step"] else 0.0
+    step = parse_quantity(f"{match['step']} {match['unit']}") if match["step"] else 0.0
     values: list[float | None] = []
-    for word in found["values"].split():
+    for word in match["values"].split():
         if word == "_":
             values.append(None)
-        elif steps := _STEPS.fullmatch(word):
+        elif steps := _STEP_NOTATION.fullmatch(word):
             add = float(steps["add"] or 0) * (-1 if steps["sign"] == "-" else 1)
             values += [float(steps["start"]) + add * i for i in range(int(steps["times"]) + 1)]
         else:
@@ -184,8 +178,8 @@ def _events(row: Mapping[str, Any], cite: Citation) -> Iterator[Event]:
 
 
 def load_cases(places: Iterable[Traversable | Pack], rules: Sequence[Rule]) -> Mapping[str, tuple[CaseFile, ...]]:
-    """The cases of every rule, by rule id. RuleError if a cases file cannot be read."""
-    return {identity: tuple(_checked_cases(cases)) for identity, cases in cases_beside(places, rules)[0].items()}
+    """Return the cases by rule id. Raise RuleError if a case file cannot be read."""
+    return {identity: tuple(_checked_cases(cases)) for identity, cases in read_cases(places, rules)[0].items()}
 
 
 def _checked_cases(cases: Cases) -> Iterator[CaseFile]:
@@ -197,17 +191,17 @@ def _checked_cases(cases: Cases) -> Iterator[CaseFile]:
             raise RuleError(cases.source.complaint(f"{first['loc']}: {first['msg']}", (i,))) from error
 
 
-GAPS = "unnoticed.txt"  # beside rules: what may be wrong in them without a case that notices, a line each
+GAPS_FILE = "unnoticed.txt"  # in a folder of rules: mutations that no case detects, a line each
 
 
 def known_gaps(folders: Iterable[Traversable | Pack]) -> frozenset[str]:
-    """The lines of the lists of known gaps, without remarks."""
-    files = [pack_of(folder).folder / GAPS for folder in folders]
+    """Return the lines of the lists of known gaps, without comments."""
+    files = [pack_of(folder).folder / GAPS_FILE for folder in folders]
     texts = [file.read_bytes().decode("utf-8", "replace") for file in files if file.is_file()]
     rows = (line.strip() for text in texts for line in text.splitlines())
     return frozenset(row for row in rows if row and not row.startswith("#"))
 
 
 def build_host(case: CaseFile) -> Case:
-    """The small host with derived facts, as `analyze` would have it."""
+    """Return the host of a case with derived facts, like `analyze`."""
     return add_derived_facts(parse_case(case))

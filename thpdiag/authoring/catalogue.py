@@ -1,6 +1,6 @@
-"""`rules docs`: all rules as one page of Markdown, a section each, for those who have no YAML before them.
+"""`rules docs`: all rules as one page of Markdown with a section each.
 
-A check as a sentence: `spinning: {profile: {self: spin_lock, at_least: $share}}` -> "at least 20 % of the samples
+Checks become sentences: `spinning: {profile: {self: spin_lock, at_least: $share}}` -> "at least 20 % of the samples
 that are not idle end in spinning for locks".
 """
 
@@ -48,32 +48,32 @@ PLACES = {
 
 
 def check_words(check: Check) -> str:
-    """The sentence of a check, without a full stop."""
+    """Return a check as a sentence without a full stop."""
     match check:
         case FactCheck():
-            return _fact(check)
+            return _fact_sentence(check)
         case SeriesCheck():
-            return _series(check)
+            return _series_sentence(check)
         case ProfileCheck():
-            return _profile(check.profile)
+            return _profile_sentence(check.profile)
         case EventCheck():
-            return _event(check)
+            return _event_sentence(check)
         case ProcessCheck():
-            return _process(check)
+            return _process_sentence(check)
         case ToggleCheck():
-            return _toggle(check.toggle)
+            return _toggle_sentence(check.toggle)
         case RuleCheck():
             return f"{check.rule} {'fires' if check.is_ == 'fires' else 'does not fire'}"
         case _:
-            return _change(check.change)
+            return _change_sentence(check.change)
 
 
-def for_whom(rule: Rule) -> str:
-    """What `for_each` says, as the beginning of a sentence."""
+def subject_prefix(rule: Rule) -> str:
+    """Return `for_each` as the beginning of a sentence."""
     return f"for one and the same {rule.file.for_each}: " if rule.file.for_each else ""
 
 
-def _or(words: Iterable[object]) -> str:
+def _join_or(words: Iterable[object]) -> str:
     return " or ".join(map(str, words))
 
 
@@ -83,46 +83,46 @@ def _bounds(above: object, below: object, at_least: object = None) -> Iterator[s
             yield f"{word} {bound}"
 
 
-def _fact(check: FactCheck) -> str:
+def _fact_sentence(check: FactCheck) -> str:
     tests = [f"is `{check.is_}`"] if check.is_ is not None else []
-    tests += [f"is {_or(f'`{word}`' for word in check.one_of)}"] if check.one_of else []
+    tests += [f"is {_join_or(f'`{word}`' for word in check.one_of)}"] if check.one_of else []
     tests += [f"is not `{check.is_not}`"] if check.is_not is not None else []
     tests += [f"is {bound}" for bound in _bounds(check.above, check.below)]
     tests += [f"matches `{check.matches}`"] if check.matches is not None else []
-    told = " and ".join(tests) or "is in the input"
-    return f"`{check.fact}` ({term_meaning(check.fact)}){_label_text(check.where)} {told}"
+    condition = " and ".join(tests) or "is in the input"
+    return f"`{check.fact}` ({term_meaning(check.fact)}){_label_text(check.where)} {condition}"
 
 
 def _label_text(labels: dict[str, str]) -> str:
     return f" with {' and '.join(f'{key} `{value}`' for key, value in labels.items())}" if labels else ""
 
 
-def _series(check: SeriesCheck) -> str:
+def _series_sentence(check: SeriesCheck) -> str:
     figure = FIGURES[check.as_].format(f"`{check.series}` ({metric_words([check.series])})")
-    lasting = f" for {check.for_}" if check.for_ else ""
+    duration = f" for {check.for_}" if check.for_ else ""
     samples = f", seen in {check.min_samples} samples or more" if check.min_samples > 1 else ""
-    return f"{figure} is {' and '.join(_bounds(check.above, check.below))}{lasting}{samples}"
+    return f"{figure} is {' and '.join(_bounds(check.above, check.below))}{duration}{samples}"
 
 
-def _change(change: Change) -> str:
+def _change_sentence(change: Change) -> str:
     per = f" per {' + '.join(f'`{name}`' for name in as_list(change.per))}" if change.per else ""
-    how = "grew by" if change.as_ == "growth" else "rose by at most from a low to a later high"
-    told = f"what {' + '.join(f'`{name}`' for name in as_list(change.of))} {how}{per}"
+    verb = "grew by" if change.as_ == "growth" else "rose by at most from a low to a later high"
+    text = f"what {' + '.join(f'`{name}`' for name in as_list(change.of))} {verb}{per}"
     bounds = " and ".join(_bounds(change.above, change.below))
-    told += f" is {bounds}" if bounds else ""
+    text += f" is {bounds}" if bounds else ""
     if change.at_least is not None:
-        told += f"{' and' if bounds else ' is'} at least {change.at_least}{' in all' if per else ''}"
-    told += f", out of at least {change.per_at_least}" if change.per_at_least is not None else ""
-    told += f", over {change.over} or more" if change.over is not None else ""
-    return told + (f", in any {change.within} of it" if change.within is not None else "")
+        text += f"{' and' if bounds else ' is'} at least {change.at_least}{' in all' if per else ''}"
+    text += f", out of at least {change.per_at_least}" if change.per_at_least is not None else ""
+    text += f", over {change.over} or more" if change.over is not None else ""
+    return text + (f", in any {change.within} of it" if change.within is not None else "")
 
 
 def _families(names: list[str]) -> str:
     known = families()
-    return _or(f"`{n[1:]}`" if n.startswith("=") else known[n].title if n in known else n for n in names)
+    return _join_or(f"`{n[1:]}`" if n.startswith("=") else known[n].title if n in known else n for n in names)
 
 
-def _profile(spec: Profile) -> str:
+def _profile_sentence(spec: Profile) -> str:
     share = f"at least {spec.at_least}" if spec.at_least is not None else f"less than {spec.below}"
     command = f" of commands that match `{spec.comm}`" if spec.comm else ""
     command += f" without {task_groups()[spec.not_comm].title}" if spec.not_comm else ""
@@ -133,25 +133,25 @@ def _profile(spec: Profile) -> str:
     return f"{share} of {PLACES[spec.of]}{command} {place}{under}{without}"
 
 
-def _event(check: EventCheck) -> str:
+def _event_sentence(check: EventCheck) -> str:
     kinds = [known.means.split(" (")[0] if (known := event(kind)) else kind for kind in as_list(check.event)]
     trace = f", with {_families(as_list(check.anywhere))} in its stack" if check.anywhere else ""
     trace += f" called by {' by '.join(_families([name]) for name in as_list(check.under))}" if check.under else ""
     trace += f", without {_families(as_list(check.not_anywhere))}" if check.not_anywhere else ""
-    often = f", {check.at_least} times or more" if check.at_least > 1 else ""
-    return f"{_or(kinds)}{_label_text(check.where)}{trace}{often}"
+    repetitions = f", {check.at_least} times or more" if check.at_least > 1 else ""
+    return f"{_join_or(kinds)}{_label_text(check.where)}{trace}{repetitions}"
 
 
-def _process(check: ProcessCheck) -> str:
+def _process_sentence(check: ProcessCheck) -> str:
     spec = check.process
-    told = [f"{what} matches `{p}`" for what, p in (("command", spec.comm), ("command line", spec.args)) if p]
-    who = _or(as_list(spec.app)) if spec.app else f"a process whose {' and whose '.join(told)}"
-    return f"{who} uses more than {spec.cpu_above} of a CPU" if spec.cpu_above is not None else f"{who} runs here"
+    conditions = [f"{what} matches `{p}`" for what, p in (("command", spec.comm), ("command line", spec.args)) if p]
+    name = _join_or(as_list(spec.app)) if spec.app else f"a process whose {' and whose '.join(conditions)}"
+    return f"{name} uses more than {spec.cpu_above} of a CPU" if spec.cpu_above is not None else f"{name} runs here"
 
 
-def _toggle(toggle: Toggle) -> str:
-    metrics = _or(compared_figures()[metric].title for metric in toggle.metrics)
-    settings = _or(f"`{name}`" for name in toggle.settings)
+def _toggle_sentence(toggle: Toggle) -> str:
+    metrics = _join_or(compared_figures()[metric].title for metric in toggle.metrics)
+    settings = _join_or(f"`{name}`" for name in toggle.settings)
     return f"measured with two values of {settings}, {metrics} differ by {toggle.ratio} times or more"
 
 
@@ -163,7 +163,7 @@ ROLES = {
     "alternative": "Look-alike causes that have nothing to do with huge pages",
     "context": "Context",
 }
-LISTS = (
+RELATION_TITLES = (
     ("excluded_by", "Not given where one of these fires"),
     ("demoted_by", "Steps back behind"),
     ("raised_by", "Becomes surer by"),
@@ -172,7 +172,7 @@ LISTS = (
 
 
 def catalogue(rules: Sequence[Rule]) -> str:
-    """The whole page, by role and id."""
+    """Return the whole page, sorted by role and id."""
     by_id = {rule.id: rule for rule in sorted(rules, key=lambda rule: rule.id)}
     lines = ["# The rules of thpdiag", "", f"{len(by_id)} rules. `thpdiag rules docs` writes this page.", ""]
     for role, heading in ROLES.items():
@@ -189,7 +189,7 @@ def catalogue(rules: Sequence[Rule]) -> str:
 
 
 def _anchor(text: str) -> str:
-    """As the usual renderers of Markdown make them of a heading."""
+    """The anchor of a heading as usual Markdown renderers make it."""
     return re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-")
 
 
@@ -208,30 +208,30 @@ def _section(rule: Rule, rules: Mapping[str, Rule]) -> Iterator[str]:
     mechanism = f"`{file.mechanism}`{f' ({known.title})' if known else ''}"
     yield f"{file.severity}, {file.role.replace('_', ' ')}, {file.status}; mechanism {mechanism}"
     yield ""
-    yield _flat(file.means)
+    yield _single_line(file.means)
     yield ""
     yield from _condition_sentence(rule)
     if rule.file.params:
         yield from ("", "| parameter | value | why |", "| --- | --- | --- |")
     for name, param in rule.file.params.items():
-        yield f"| {name} | {param.default} | {_flat(param.means).replace('|', '/')} |"
-    told = [(words, getattr(rule.file, key)) for key, words in LISTS]
-    told = [(words, names) for words, names in told if names]
-    if told:
+        yield f"| {name} | {param.default} | {_single_line(param.means).replace('|', '/')} |"
+    relations = [(words, getattr(rule.file, key)) for key, words in RELATION_TITLES]
+    relations = [(words, names) for words, names in relations if names]
+    if relations:
         yield ""
-    for words, names in told:
+    for words, names in relations:
         yield f"- {words}: {', '.join(_link(rules[n]) if n in rules else n for n in names)}"
-    yield from _what_to_do(rule)
+    yield from _remedy_lines(rule)
     yield from _listing("Beware", file.false_positives)
     yield from _listing("From", file.references)
 
 
-def _flat(text: str) -> str:
+def _single_line(text: str) -> str:
     return " ".join(text.split())
 
 
 def _condition_sentence(rule: Rule) -> Iterator[str]:
-    yield f"Fires when {for_whom(rule)}{_condition_text(rule.when, rule)}."
+    yield f"Fires when {subject_prefix(rule)}{_condition_text(rule.when, rule)}."
     for level, expression in rule.confidence.items():
         yield f"{level.capitalize()} when {_condition_text(expression, rule)}."
     yield ""
@@ -239,32 +239,31 @@ def _condition_sentence(rule: Rule) -> Iterator[str]:
 
 
 def _condition_text(expression: Expression, rule: Rule) -> str:
-    """The condition with the names of checks set off."""
+    """The condition with emphasised names of checks."""
     return re.sub(r"[A-Za-z_][\w-]*", lambda f: f"*{f[0]}*" if f[0] in rule.checks else f[0], str(expression))
 
 
 def remedies_of(rule: Rule) -> Iterator[tuple[str, str]]:
-    """The remedies of a rule by name, each with why it helps; empty if nothing is said of that."""
+    """Yield the names of a rule's remedies, each with its reason or ""."""
     known = remedies()
     for name in rule.file.remedies:
         row = known.get(name, {})
-        own = (
-            one for one in row.get("variants", ()) if one.get("mechanism", rule.file.mechanism) == rule.file.mechanism
-        )
-        reason = row.get("because", {}).get(rule.file.mechanism) or row.get("reason")
-        reason = reason or next((one["reason"] for one in own if "reason" in one), "")
-        yield name, _flat(reason)
+        mechanism = rule.file.mechanism
+        variants = (v for v in row.get("variants", ()) if v.get("mechanism", mechanism) == mechanism)
+        reason = row.get("because", {}).get(mechanism) or row.get("reason")
+        reason = reason or next((v["reason"] for v in variants if "reason" in v), "")
+        yield name, _single_line(reason)
 
 
-def _what_to_do(rule: Rule) -> Iterator[str]:
+def _remedy_lines(rule: Rule) -> Iterator[str]:
     if rule.file.remedies:
         yield from ("", "What to do, as far as it fits the host:", "")
     yield from (f"- `{name}`{f': {reason}' if reason else ''}" for name, reason in remedies_of(rule))
     if rule.file.verify:
-        yield from ("", f"Verify: {_flat(rule.file.verify)}")
+        yield from ("", f"Verify: {_single_line(rule.file.verify)}")
 
 
 def _listing(title: str, texts: Sequence[str]) -> Iterator[str]:
     if texts:
         yield from ("", f"{title}:", "")
-    yield from (f"- {_flat(text)}" for text in texts)
+    yield from (f"- {_single_line(text)}" for text in texts)

@@ -1,6 +1,6 @@
-"""`rules new`: a rule and its cases to begin with.
+"""`rules new`: templates for a rule and its cases.
 
-They load, lint complains of nothing but what is marked TODO, and the cases pass; every line says what belongs there.
+They load and their cases pass; lint only complains about the parts marked TODO. Each line has a comment on its use.
 """
 
 from __future__ import annotations
@@ -18,32 +18,34 @@ from thpdiag.knowledge.yaml_nodes import suggestion
 
 KIND_ROLES = {"thp": "root_cause", "alternative": "alternative", "none": "context"}
 PREFIXES = {"root_cause": "THP", "alternative": "ALT", "context": "CTX"}
-MOST_REMEDIES = 3
+MAX_REMEDIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Skeleton:
-    """Two files to write: `name`.yaml and `name`.cases.yaml."""
+    """The content of two files: `name`.yaml and `name`.cases.yaml."""
 
     name: str
     rule: str
     cases: str
 
 
-def skeleton(wanted: str, rules: Sequence[Rule], mechanism: str = "") -> Skeleton:
-    """For an id (ACME-01) or for a mechanism (memory-leak), which gets the next free id."""
-    known = mechanisms()
-    if wanted.lower() in known:
-        chosen = known[wanted.lower()]
-        identity = _next_id(PREFIXES[KIND_ROLES[chosen.kind]], rules)
-    elif "-" in wanted and wanted.rpartition("-")[2].isdigit():
-        identity = wanted.upper()
+def skeleton(subject: str, rules: Sequence[Rule], mechanism: str = "") -> Skeleton:
+    """Return templates for an id (ACME-01), or for a mechanism (memory-leak) with the next free id."""
+    all_mechanisms = mechanisms()
+    if subject.lower() in all_mechanisms:
+        selected = all_mechanisms[subject.lower()]
+        identity = _next_id(PREFIXES[KIND_ROLES[selected.kind]], rules)
+    elif "-" in subject and subject.rpartition("-")[2].isdigit():
+        identity = subject.upper()
         if any(rule.id == identity for rule in rules):
             raise UsageError(f"there is a rule {identity} already (thpdiag rules show {identity})")
-        chosen = _mechanism(identity, rules, mechanism)
+        selected = _mechanism(identity, rules, mechanism)
     else:
-        raise UsageError(f"'{wanted}' is neither an id such as ACME-01 nor a mechanism{suggestion(wanted, known)}")
-    return Skeleton(chosen.name, format_rules(_rule(identity, chosen)), format_rules(_cases()))
+        raise UsageError(
+            f"'{subject}' is neither an id such as ACME-01 nor a mechanism{suggestion(subject, all_mechanisms)}"
+        )
+    return Skeleton(selected.name, format_rules(_rule(identity, selected)), format_rules(_cases()))
 
 
 def _next_id(prefix: str, rules: Sequence[Rule]) -> str:
@@ -52,13 +54,13 @@ def _next_id(prefix: str, rules: Sequence[Rule]) -> str:
     return f"{prefix}-{number:03}" if prefix == "THP" else f"{prefix}-{number:02}"
 
 
-def _mechanism(identity: str, rules: Sequence[Rule], named: str) -> Mechanism:
-    """The one that was named; else the first of the kind that goes with the prefix, one without a rule if there is."""
+def _mechanism(identity: str, rules: Sequence[Rule], name: str) -> Mechanism:
+    """The named mechanism, or else one that fits the prefix, if possible without a rule."""
     known = mechanisms()
-    if named:
-        if named not in known:
-            raise UsageError(f"no mechanism '{named}'{suggestion(named, known)}")
-        return known[named]
+    if name:
+        if name not in known:
+            raise UsageError(f"no mechanism '{name}'{suggestion(name, known)}")
+        return known[name]
     roles = ROLES.get(identity.partition("-")[0], ("root_cause",))
     fitting = [m for m in known.values() if KIND_ROLES[m.kind] in roles]
     used = {rule.file.mechanism for rule in rules}
@@ -68,9 +70,9 @@ def _mechanism(identity: str, rules: Sequence[Rule], named: str) -> Mechanism:
 def _rule(identity: str, mechanism: Mechanism) -> str:
     role = KIND_ROLES[mechanism.kind]
     parts = [
-        _head(identity, mechanism, role),
+        _header(identity, mechanism, role),
         CHECKS,
-        _fold("means", f"{mechanism.sentence} TODO: how it comes about, why it hurts, and what it is not."),
+        _folded("means", f"{mechanism.sentence} TODO: how it comes about, why it hurts, and what it is not."),
     ]
     if role != "context":
         parts.append(_cure(mechanism))
@@ -84,7 +86,7 @@ def _rule(identity: str, mechanism: Mechanism) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _head(identity: str, mechanism: Mechanism, role: str) -> str:
+def _header(identity: str, mechanism: Mechanism, role: str) -> str:
     title = mechanism.title[:1].lower() + mechanism.title[1:]
     return textwrap.dedent(f"""\
         # `thpdiag rules lint FOLDER` says what is left to do,
@@ -119,12 +121,12 @@ def _cure(mechanism: Mechanism) -> str:
     fitting = [name for name, row in known.items() if row["cures"] != "any" and cures(row, mechanism.name)]
     fitting.sort(key=lambda name: known[name].get("order", 99))
     first = verifications(mechanism.name)[0]
-    chosen = ", ".join(fitting[:MOST_REMEDIES]) or "collect-more"
-    told = _fold("verify", f"TODO check this: {first['metric']}: {first['expect']}.")
-    return f"remedies: [{chosen}]   # least invasive first, only what cures this mechanism\n{told}"
+    names = ", ".join(fitting[:MAX_REMEDIES]) or "collect-more"
+    verify = _folded("verify", f"TODO check this: {first['metric']}: {first['expect']}.")
+    return f"remedies: [{names}]   # least invasive first, only what cures this mechanism\n{verify}"
 
 
-def _fold(key: str, text: str) -> str:
+def _folded(key: str, text: str) -> str:
     lines = textwrap.wrap(text, 130, initial_indent="  ", subsequent_indent="  ")
     return "\n".join([f"{key}: >-", *lines])
 

@@ -12,7 +12,7 @@ from thpdiag.cli import options as shared
 from thpdiag.cli.options import Redaction, RuleChoice
 from thpdiag.cli.saved import find_result
 from thpdiag.diagnosis.capture import script
-from thpdiag.engine.load import rule_set, with_earlier
+from thpdiag.engine.load import rule_set, with_dependencies
 from thpdiag.errors import InputError, UsageError
 from thpdiag.export.customer import INTERVAL, NOTHING, letter, missing_questions, with_script
 from thpdiag.pipeline import analyze_paths
@@ -93,7 +93,7 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
 def capture_script(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
     """Print a POSIX sh script that records what the rules need and writes a bundle for `analyze`."""
     rules = rule_set(folders)
-    asked = with_earlier([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
+    asked = with_dependencies([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
     names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None
     click.echo(script(names, seconds=seconds, interval=interval, pid=pid), nl=False)
 

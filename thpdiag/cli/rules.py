@@ -10,7 +10,7 @@ from pathlib import Path
 import rich_click as click
 from click.exceptions import Exit
 
-from thpdiag.authoring.cases import GAPS, known_gaps, load_cases
+from thpdiag.authoring.cases import GAPS_FILE, known_gaps, load_cases
 from thpdiag.authoring.catalogue import catalogue
 from thpdiag.authoring.formatting import formatted_file, rule_and_case_files
 from thpdiag.authoring.knowledge import issue_complaints, pack_complaints
@@ -28,7 +28,7 @@ from thpdiag.cli.options import (
     write,
 )
 from thpdiag.engine.lint import lint_names, lint_rules
-from thpdiag.engine.lint.issue import cases_beside
+from thpdiag.engine.lint.issue import read_cases
 from thpdiag.engine.load import rule_places, rule_set
 from thpdiag.engine.schema import CHECKS, RuleFile
 from thpdiag.errors import UsageError, describe_unwritable
@@ -82,7 +82,7 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
         return
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = rule_set(all_folders)
-    found = lint_rules(rules, *cases_beside(rule_places(all_folders), rules))
+    found = lint_rules(rules, *read_cases(rule_places(all_folders), rules))
     found += [f"known issue {one}" for one in issue_complaints(known_issues())]
     found += pack_complaints()
     for complaint in found:
@@ -123,7 +123,9 @@ def test(
         own = {rule.id for rule in chosen}
         known = {line for line in known_gaps(found) if line.split(":")[0] in own}
         failures += [f"{line}: no case notices" for line in missed if gaps or line not in known]
-        failures += [f"{line}: a case fails now; remove the line from {GAPS}" for line in sorted(known - {*missed})]
+        failures += [
+            f"{line}: a case fails now; remove the line from {GAPS_FILE}" for line in sorted(known - {*missed})
+        ]
     for line in failures:
         click.echo(line)
     total = sum(len(cases.get(rule.id, ())) for rule in chosen)
@@ -256,7 +258,7 @@ def coverage(folders: tuple[Path, ...], form: str) -> None:
     kind of case."""
     rules = rule_set(folders)
     found = rule_coverage(rules)
-    lacking = without_cases(rules, cases_beside(rule_places(folders), rules)[0])
+    lacking = without_cases(rules, read_cases(rule_places(folders), rules)[0])
     if form == "json":
         document = {"rules": len(rules), "covered": [one.document() for one in found], "cases_missing": lacking}
         click.echo(json.dumps(document, indent=2))

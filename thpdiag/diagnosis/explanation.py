@@ -1,8 +1,7 @@
-"""Why a rule fires on a host or does not: the document of `thpdiag explain`, with the smallest change that would have
-turned it: which checks, by how much, or with which data.
+"""Why a rule fires on a host or does not: the document of `thpdiag explain`, with the smallest change that would alter
+it (which checks, by how much, or with which data).
 
-It says nothing of its own: outcome, confidence and role are those of the result, what checks said is what the engine
-kept of them.
+All content comes from the result and from the check results that the engine kept.
 """
 
 from __future__ import annotations
@@ -47,20 +46,20 @@ from thpdiag.model.explanation import (
 from thpdiag.model.text import sentence
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
-OPS = {"and": "all of", "or": "any of", "not": "not"}
-DAMAGED = "part of the input could not be read, so a no is uncertain"
-OUTSIDE = "it fires only outside the requested time range, or that range does not decide it"
-Quotes = Mapping[Citation, tuple[int, str]]  # the line that says it, which may stand below the one that is cited
+OPERATOR_WORDS = {"and": "all of", "or": "any of", "not": "not"}
+DAMAGED_NOTE = "part of the input could not be read, so a no is uncertain"
+OUTSIDE_NOTE = "it fires only outside the requested time range, or that range does not decide it"
+Quotes = Mapping[Citation, tuple[int, str]]  # the line with the value, which may follow the cited one
 
 
 def explain(
     rule: Rule, diagnoses: Sequence[Diagnosis], quotes: Quotes, options: Mapping[str, str] | None = None
 ) -> Explanation:
-    """The document; without diagnoses it says what the rule means."""
+    """Return the document. Without diagnoses it explains the rule alone."""
     return Explanation.model_construct(
         schema_=SCHEMA,
         rule=_rule(rule),
-        hosts=[_host(rule, one, quotes) for one in diagnoses],
+        hosts=[_host(rule, diagnosis, quotes) for diagnosis in diagnoses],
         tool=ExplanationTool.model_construct(
             version=__version__, rules_digest=digest(diagnoses[0].rules) if diagnoses else None,
             options=dict(options or {}),
@@ -69,7 +68,7 @@ def explain(
 
 
 def citations(rule: Rule, diagnoses: Sequence[Diagnosis]) -> Iterator[Citation]:
-    """The lines that the explanation points at."""
+    """Yield the lines that the explanation cites."""
     for diagnosis in diagnoses:
         for outcome in (diagnosis.outcomes[rule.id], *(o[rule.id] for _, o in diagnosis.by_state)):
             for name, answer in outcome.answers.items():
@@ -80,12 +79,12 @@ def citations(rule: Rule, diagnoses: Sequence[Diagnosis]) -> Iterator[Citation]:
 
 
 def _with_names(cite: Citation, names: Sequence[str]) -> Citation:
-    """A citation with the names that the kernel gives what it is cited for: a snapshot is cited by its first line."""
+    """Return a citation with the kernel's names of the cited value: a snapshot is cited by its first line."""
     return Citation(cite.member, cite.line, " ".join(names))
 
 
 def raw_names(check: Check) -> tuple[str, ...]:
-    """What /proc/vmstat, meminfo and status call what a check looks at."""
+    """Return the names that /proc/vmstat, meminfo and status use for the value of a check."""
     match check:
         case SeriesCheck():
             return kernel_names(check.series)
@@ -119,20 +118,22 @@ def _host(rule: Rule, diagnosis: Diagnosis, quotes: Quotes) -> ExplainedHost:
     finding = next((f for f in diagnosis.findings if f.outcome.rule == rule.id), None)
     view = next((v for v, _ in diagnosis.by_state if v.state.id == outcome.state), None)
     requests = open_requests(diagnosis)
-    behind = dict.fromkeys((*rule.file.demoted_by, *(finding.demoted_by if finding else ())))  # mechanisms demote too
+    demoters = dict.fromkeys(
+        (*rule.file.demoted_by, *(finding.demoted_by if finding else ()))
+    )  # including those that mechanisms imply
     return ExplainedHost.model_construct(
         case=diagnosis.case.name, outcome=_outcome(outcome), notes=list(_notes(rule, diagnosis, outcome, finding)),
         state=_state(view.state if view else None), entity=outcome.entity or None, window=_window(outcome.window),
         tree=_tree(rule.when, rule, outcome, quotes),
         levels=[_level(name, rule, outcome, quotes) for name in rule.confidence],
         excluders=[_other_rule(o, quotes) for o in outcome.excluders],
-        demoters=[_other_rule(diagnosis.outcomes[i], quotes) for i in behind if i in diagnosis.outcomes],
+        demoters=[_other_rule(diagnosis.outcomes[i], quotes) for i in demoters if i in diagnosis.outcomes],
         finding=_finding(finding, diagnosis) if finding else None,
         missing=[
             MissingName.model_construct(name=name, ask_for="".join(requests([name]))) for name in outcome.missing
         ],
         change=change(rule, outcome, requests),
-        states=[_in_state(view, outcomes[rule.id], rule, requests) for view, outcomes in diagnosis.by_state],
+        states=[_state_outcome(view, outcomes[rule.id], rule, requests) for view, outcomes in diagnosis.by_state],
     )  # fmt: skip
 
 
@@ -141,19 +142,19 @@ def _outcome(outcome: RuleOutcome) -> model.Outcome:
 
 
 def _notes(rule: Rule, diagnosis: Diagnosis, outcome: RuleOutcome, finding: Finding | None) -> Iterator[str]:
-    """What decided beside the condition itself."""
-    here = _value(rule.when, outcome) if outcome.answers else None  # a mistake of ours may have left none
+    """What decided in addition to the condition."""
+    value = _value(rule.when, outcome) if outcome.answers else None  # empty if the rule raised an exception
     if outcome.value is YES and finding is None:
         context = next((f for f in diagnosis.findings if f.role == "context"), None)
         because = f", as {context.outcome.rule} has it: {context.title}" if context else ""
         yield f"it fires and is left out of the findings{because}"
     if outcome_word(outcome) == "excluded":
         yield from (e.text for e in outcome.against if e.excludes)
-    elif here is not None and here is not outcome.value:
-        yield DAMAGED if "*" in diagnosis.case.hidden and here is NO else OUTSIDE
+    elif value is not None and value is not outcome.value:
+        yield DAMAGED_NOTE if "*" in diagnosis.case.hidden and value is NO else OUTSIDE_NOTE
     if finding and finding.demoted_by:
-        by = ", ".join(finding.demoted_by)
-        yield f"it only contributes: {by} explain{'s' if len(finding.demoted_by) == 1 else ''} the problem better"
+        demoters = ", ".join(finding.demoted_by)
+        yield f"it only contributes: {demoters} explain{'s' if len(finding.demoted_by) == 1 else ''} the problem better"
     leader = diagnosis.leader
     if leader and finding and rule.id in leader.consequences:
         yield f"it follows from {leader.outcome.rule}, which leads the verdict"
@@ -165,7 +166,7 @@ def _answer(outcome: RuleOutcome, name: str) -> CheckResult:
 
 
 def _value(expression: Expression, outcome: RuleOutcome) -> Verdict3:
-    """What the condition comes to by the answers alone."""
+    """The value of the condition according to the results alone."""
     return expression.value(lambda name: _answer(outcome, name).value)
 
 
@@ -174,11 +175,10 @@ def _word(value: Verdict3) -> Any:
 
 
 def _tree(expression: Expression, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Node:
-    """The condition as it stands, each part with its answer."""
     if expression.op == "name":
         return _leaf(expression.name, rule, outcome, quotes)
     return Node.model_construct(
-        expr=str(expression), op=OPS.get(expression.op, f"{expression.count} of"),
+        expr=str(expression), op=OPERATOR_WORDS.get(expression.op, f"{expression.count} of"),
         value=_word(_value(expression, outcome)),
         children=[_tree(child, rule, outcome, quotes) for child in expression.children],
     )  # fmt: skip
@@ -209,7 +209,7 @@ def _explain_bound(bound: Bound) -> model.Bound:
 
 
 def _source(cite: Citation | None, quotes: Quotes, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Where it stands: the line that the result cites, and the one that names it, with its text."""
+    """The cited line, and the line with the value and its text."""
     if cite is None:
         return {"member": None, "line": None, "source_line": None, "source": None}
     line, source = quotes.get(_with_names(cite, names), (None, None))
@@ -217,7 +217,6 @@ def _source(cite: Citation | None, quotes: Quotes, names: Sequence[str] = ()) ->
 
 
 def _window(span: tuple[Moment, Moment] | None) -> ExplainedWindow | None:
-    """A stretch of time in numbers and words."""
     if span is None:
         return None
     first, last = span
@@ -227,18 +226,18 @@ def _window(span: tuple[Moment, Moment] | None) -> ExplainedWindow | None:
 
 
 def _level(name: str, rule: Rule, outcome: RuleOutcome, quotes: Quotes) -> Level:
-    """What the rule asks for a level, with the checks that do not stand in its condition."""
-    expression, known = rule.confidence[name], set(rule.when.names())
-    further = [n for n in dict.fromkeys(expression.names()) if n not in known]
+    """The condition of a confidence level, with the checks that `when` does not have."""
+    expression, when_names = rule.confidence[name], set(rule.when.names())
+    level_names = [n for n in dict.fromkeys(expression.names()) if n not in when_names]
     return Level.model_construct(
         level=cast("Any", name), expr=str(expression),
         value=_word(_value(expression, outcome) if outcome.answers else UNKNOWN),
-        checks=[_leaf(n, rule, outcome, quotes) for n in further],
+        checks=[_leaf(n, rule, outcome, quotes) for n in level_names],
     )  # fmt: skip
 
 
 def _other_rule(outcome: RuleOutcome, quotes: Quotes) -> OtherRule:
-    """Another rule that would silence or demote this one: what it came to, and its number."""
+    """The outcome and evidence of another rule that would exclude or demote this one."""
     first = next(iter(outcome.evidence if outcome.value is YES else outcome.against), None)
     return OtherRule.model_construct(
         rule=outcome.rule, outcome=_outcome(outcome), confidence=cast("Any", outcome.confidence),
@@ -248,14 +247,14 @@ def _other_rule(outcome: RuleOutcome, quotes: Quotes) -> OtherRule:
 
 
 def _finding(finding: Finding, diagnosis: Diagnosis) -> ExplainedFinding:
-    """How sure it is and why, as the result has it, and what to ask for to be surer."""
+    """The confidence and role from the result, and the data that would raise the confidence."""
     requests = open_requests(diagnosis)
-    told = next(f for f in result([diagnosis]).findings if f.rule == finding.outcome.rule)
-    raises = finding.outcome.raises if told.confidence != "confirmed" else ()
+    document = next(f for f in result([diagnosis]).findings if f.rule == finding.outcome.rule)
+    raises = finding.outcome.raises if document.confidence != "confirmed" else ()
     return ExplainedFinding.model_construct(
-        confidence=told.confidence, role=told.role or "", severity=told.severity or "",
-        classes_spoken=told.classes_spoken, classes_missing=told.classes_missing,
-        raise_confidence=told.raise_confidence, consequences=told.consequences, demoted_by=told.demoted_by,
+        confidence=document.confidence, role=document.role or "", severity=document.severity or "",
+        classes_spoken=document.classes_spoken, classes_missing=document.classes_missing,
+        raise_confidence=document.raise_confidence, consequences=document.consequences, demoted_by=document.demoted_by,
         surer=[
             Surer.model_construct(to=cast("Any", r.to), classes=list(r.classes), ask_for=requests(r.missing))
             for r in raises
@@ -270,8 +269,7 @@ def _state(state: State | None) -> SettingsState | None:
     return SettingsState.model_construct(id=state.id, text=state_words(settings), settings=settings)
 
 
-def _in_state(view: StateView, outcome: RuleOutcome, rule: Rule, requests: Requests) -> StateOutcome:
-    """One of several states, in short."""
+def _state_outcome(view: StateView, outcome: RuleOutcome, rule: Rule, requests: Requests) -> StateOutcome:
     return StateOutcome.model_construct(
         state=_state(view.state), outcome=_outcome(outcome), confidence=cast("Any", outcome.confidence),
         window=_window(outcome.window), entity=outcome.entity or None, change=change(rule, outcome, requests),
@@ -279,19 +277,19 @@ def _in_state(view: StateView, outcome: RuleOutcome, rule: Rule, requests: Reque
 
 
 def change(rule: Rule, outcome: RuleOutcome, requests: Requests) -> Change | None:
-    """The smallest change; None where nothing would do it, or a mistake of ours left the rule without answers."""
+    """Return the smallest change of the outcome; None if there is none, or if the rule raised an exception."""
     answers = {name: a for name, a in outcome.answers.items() if isinstance(a, CheckResult)}
     if not answers:
         return None
     values = {name: answer.value for name, answer in answers.items()}
-    far = {n: b.part for n, a in answers.items() if (b := deciding_bound(rule.checks[n], a)) is not None}
+    distances = {n: b.part for n, a in answers.items() if (b := deciding_bound(rule.checks[n], a)) is not None}
     if outcome.value is YES:
-        wanted = smallest_silencing_change(rule.when, values, far)
-        steps = [_step(name, to, rule, answers, requests) for name, to in wanted or ()]
+        changes = smallest_silencing_change(rule.when, values, distances)
+        steps = [_step(name, to, rule, answers, requests) for name, to in changes or ()]
         return Change.model_construct(to="silent", steps=steps) if steps else None
-    met = rule.when.value(lambda name: values[name]) is YES
-    wanted = [] if met else smallest_change(rule.when, values, far)
-    steps = [_step(name, to, rule, answers, requests) for name, to in wanted]
+    is_met = rule.when.value(lambda name: values[name]) is YES
+    changes = [] if is_met else smallest_change(rule.when, values, distances)
+    steps = [_step(name, to, rule, answers, requests) for name, to in changes]
     steps += [
         Step.model_construct(
             check=None, to="no", needed="nothing else explains it", text=e.text, by=None, window=None, ask_for=[]
@@ -303,12 +301,12 @@ def change(rule: Rule, outcome: RuleOutcome, requests: Requests) -> Change | Non
 
 
 def _step(name: str, to: Verdict3, rule: Rule, answers: Mapping[str, CheckResult], requests: Requests) -> Step:
-    answer, undecided = answers[name], answers[name].value is UNKNOWN
+    answer, is_undecided = answers[name], answers[name].value is UNKNOWN
     bound = deciding_bound(rule.checks[name], answer)
     return Step.model_construct(
         check=name, to=_word(to),
         needed=answer.requirement if to is YES else sentence(f"no longer {answer.requirement}"),
-        text=answer.text, by=bound.describe() if bound and not undecided else None,
+        text=answer.text, by=bound.describe() if bound and not is_undecided else None,
         window=stretch_text(answer.window) if answer.window else None,
-        ask_for=requests(answer.missing) if undecided else [],
+        ask_for=requests(answer.missing) if is_undecided else [],
     )  # fmt: skip

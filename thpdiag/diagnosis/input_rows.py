@@ -1,6 +1,6 @@
-"""The rows of a result that say what became of each member, and what could not be read.
+"""The rows of a result for each member and for what could not be read.
 
-A document is to be read by people and kept by the thousand: what there is very much of is counted.
+Long lists are summarised: a document is read by people and stored thousands of times.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from thpdiag.model.document import present_keys
 from thpdiag.model.result import Gap, InputFile
 
 MAX_GAPS = 50
-MAX_ROWS = 100  # of one reader, or of the members that none recognised
+MAX_ROWS = 100  # of one reader, or of members without a reader
 MAX_PROBLEMS = 500
 MAX_SUFFIX_CHARS = 8
 
 
 def input_rows(items: Sequence[InputRecord], *, every: bool = False) -> list[InputFile]:
-    """A row per member and reader; of a reader that read very many, one per folder and kind of name."""
+    """Return a row per member and reader. A reader with more than MAX_ROWS members gets one row per folder and kind
+    of name."""
     by_reader: dict[str, list[InputRecord]] = defaultdict(list)
     for item in items:
         by_reader[item.reader].append(item)
-    many = set() if every else {reader for reader, own in by_reader.items() if len(own) > MAX_ROWS}
-    rows = [_row(item) for item in items if item.reader not in many]
-    return [*rows, *(row for reader in sorted(many) for row in _folder_rows(reader, by_reader[reader]))]
+    long_readers = set() if every else {reader for reader, members in by_reader.items() if len(members) > MAX_ROWS}
+    rows = [_row(item) for item in items if item.reader not in long_readers]
+    return [*rows, *(row for reader in sorted(long_readers) for row in _folder_rows(reader, by_reader[reader]))]
 
 
 def _row(item: InputRecord) -> InputFile:
@@ -53,22 +54,24 @@ def _row(item: InputRecord) -> InputFile:
 
 
 def _folder_rows(reader: str, items: Sequence[InputRecord]) -> Iterator[InputFile]:
-    """Few rows for many members, as fine as that goes: folders whole, then less of them; names, then their suffixes."""
+    """Summarise many members in at most MAX_ROWS rows, as detailed as possible. Folders are cut off one level at a
+    time; on each level names are replaced by their suffix, then by `*`."""
     depths = range(max(item.member.count("/") for item in items), -1, -1)
-    tried = (_groups(items, depth, kind) for depth in depths for kind in (str, _suffix, _any_name))
-    groups = next(found for found in tried if found)  # the coarsest has two patterns at most
-    for pattern, own in sorted(groups.items()):
+    kinds = (str, _suffix, lambda _name: "*")
+    groupings = (_group_by_pattern(items, depth, kind) for depth in depths for kind in kinds)
+    groups = next(filter(None, groupings))  # the coarsest grouping has two patterns at most
+    for pattern, members in sorted(groups.items()):
         yield InputFile.model_construct(
-            member=pattern, reader=reader or None, records=sum(item.records for item in own), files=len(own),
-            problems=sum(item.problems for item in own),
-            **present_keys(size=None if reader else sum(item.size or 0 for item in own)),
+            member=pattern, reader=reader or None, records=sum(item.records for item in members), files=len(members),
+            problems=sum(item.problems for item in members),
+            **present_keys(size=None if reader else sum(item.size or 0 for item in members)),
         )  # fmt: skip
 
 
-def _groups(
+def _group_by_pattern(
     items: Sequence[InputRecord], depth: int, kind: Callable[[str], str]
 ) -> dict[str, list[InputRecord]] | None:
-    """The members of each pattern; None as soon as there are too many of those."""
+    """The members of each pattern, or None if there are more than MAX_ROWS patterns."""
     groups: dict[str, list[InputRecord]] = defaultdict(list)
     for item in items:
         groups[_pattern(item.member, depth, kind)].append(item)
@@ -88,38 +91,32 @@ def _suffix(name: str) -> str:
     return f"*.{suffix}" if suffix.isalnum() and len(suffix) <= MAX_SUFFIX_CHARS else "*"
 
 
-def _any_name(_name: str) -> str:
-    return "*"
-
-
 def problem_rows(problems: Iterable[Problem]) -> list[document_model.Problem]:
-    """Problems in a stable order; the same sentence about the same member once.
-
-    Where there are very many, the same sentence once, and in the end their number alone.
-    """
-    first: dict[tuple[str, str, str], Problem] = {}
+    """Return the problems in a stable order, each sentence about a member once. If there are more than MAX_PROBLEMS,
+    each sentence appears once, and the rest is counted in one row."""
+    unique: dict[tuple[str, str, str], Problem] = {}
     for problem in problems:
-        first.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
-    rows = list(first.values())
+        unique.setdefault((problem.cite.member, problem.kind.value, problem.text), problem)
+    rows = list(unique.values())
     if len(rows) > MAX_PROBLEMS:
         rows = _merge_equal(rows)
     return [
         document_model.Problem.model_construct(
-            kind=cast("Any", one.kind.value), text=one.text, count=one.count, **place(one.cite),
-            **present_keys(reader=one.reader, hides=True if one.hides_data else None),
+            kind=cast("Any", row.kind.value), text=row.text, count=row.count, **place(row.cite),
+            **present_keys(reader=row.reader, hides=True if row.hides_data else None),
         )
-        for one in rows
+        for row in rows
     ]  # fmt: skip
 
 
 def _merge_equal(problems: Sequence[Problem]) -> list[Problem]:
     by_text: dict[tuple[str, str, bool], Problem] = {}
-    for one in problems:
-        key = (one.kind.value, one.text, one.hides_data)
-        by_text[key] = replace(by_text[key], count=by_text[key].count + one.count) if key in by_text else one
+    for problem in problems:
+        key = (problem.kind.value, problem.text, problem.hides_data)
+        by_text[key] = replace(by_text[key], count=by_text[key].count + problem.count) if key in by_text else problem
     rows = list(by_text.values())
-    if (rest := rows[MAX_PROBLEMS:]) and (worst := max(rest, key=lambda one: one.hides_data)):
+    if (rest := rows[MAX_PROBLEMS:]) and (worst := max(rest, key=lambda problem: problem.hides_data)):
         text = "further problems are not listed"
-        count = sum(one.count for one in rest)
+        count = sum(problem.count for problem in rest)
         rows[MAX_PROBLEMS:] = [Problem(Citation(worst.cite.member), text, worst.kind, count=count, hides=worst.hides)]
     return rows

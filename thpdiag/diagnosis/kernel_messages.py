@@ -1,6 +1,6 @@
-"""Kernel messages of trouble that no finding explains: told with the first function of the trace that matters.
+"""Kernel messages about problems that no finding explains, with the first relevant function of their trace.
 
-A message is explained where a rule that fired asks for such a one.
+A message is explained if a check of a rule that fired matches it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from collections.abc import Iterator
 
 from thpdiag.diagnosis.diagnose import Diagnosis
 from thpdiag.engine.check_result import YES
-from thpdiag.engine.checks.event import REPORTS, fits
+from thpdiag.engine.checks.event import REPORT_KINDS, matches_event
 from thpdiag.engine.schema import EventCheck, as_list
-from thpdiag.engine.stacks import telling_function
+from thpdiag.engine.stacks import subject_function
 from thpdiag.knowledge.vocabulary import event as event_term
 from thpdiag.model import Event
 from thpdiag.model.case import Note
 from thpdiag.model.text import function_name, process_name
 
-MOST = 8  # kinds of messages that are told one by one
-# kernel/workqueue.c, kernel/kthread.c, kernel/rcu, kernel/sched/completion.c
-_FOR_OTHERS = frozenset({
+MAX_NOTES = 8  # kinds of messages with a note of their own
+# Functions that wait for another task: kernel/workqueue.c, kernel/kthread.c, kernel/rcu, kernel/sched/completion.c
+_WAIT_FUNCTIONS = frozenset({
     "flush_work", "__flush_work", "flush_workqueue", "__flush_workqueue", "drain_workqueue", "cancel_work_sync",
     "__cancel_work_timer", "kthread_stop", "kthread_flush_work", "synchronize_rcu", "synchronize_sched", "wait_rcu_gp",
     "__wait_rcu_gp", "rcu_barrier", "wait_for_common", "__wait_for_common", "do_wait_for_common",
@@ -27,26 +27,26 @@ _FOR_OTHERS = frozenset({
 
 
 def unexplained_messages(diagnosis: Diagnosis) -> Iterator[Note]:
-    """One note for each kind of message and function, the most frequent first."""
+    """Yield one note for each kind of message and function, the most frequent first."""
     groups = _group_messages(diagnosis)
     ordered = sorted(groups.items(), key=lambda item: -len(item[1]))
-    for (kind, function), found in ordered[:MOST]:
-        yield Note(_words(kind, function, found), found[0].cite)
-    if rest := [event for _, found in ordered[MOST:] for event in found]:
+    for (kind, function), events in ordered[:MAX_NOTES]:
+        yield Note(_note_text(kind, function, events), events[0].cite)
+    if rest := [event for _, events in ordered[MAX_NOTES:] for event in events]:
         kinds = " or ".join(dict.fromkeys(_title(event.kind) for event in rest))
         yield Note(f"{len(rest)} more kernel messages that no finding explains: {kinds}", rest[0].cite)
 
 
-def waits_for_others(diagnosis: Diagnosis) -> frozenset[str]:
-    """The kinds of unexplained messages about a task that waits until another one has done something, or of which no
-    trace is there: they may be about anything, and rule out nothing."""
-    return frozenset(kind for kind, function in _group_messages(diagnosis) if not function or function in _FOR_OTHERS)
+def inconclusive_message_kinds(diagnosis: Diagnosis) -> frozenset[str]:
+    """Return the kinds of unexplained messages whose task waits for another one, or that have no trace. They may
+    have any cause, so they rule out nothing."""
+    return frozenset(kind for kind, name in _group_messages(diagnosis) if not name or name in _WAIT_FUNCTIONS)
 
 
 def _group_messages(diagnosis: Diagnosis) -> dict[tuple[str, str], list[Event]]:
-    """By kind and function."""
+    """Unexplained messages by kind and function."""
     case = diagnosis.case
-    asked = [
+    checks = [
         check
         for finding in diagnosis.findings
         for name, check in diagnosis.rule_by_id[finding.outcome.rule].checks.items()
@@ -54,20 +54,20 @@ def _group_messages(diagnosis: Diagnosis) -> dict[tuple[str, str], list[Event]]:
     ]
     groups: dict[tuple[str, str], list[Event]] = {}
     events = (*case.events, *(event for state in case.states for event in state.events))
-    for event in {id(event): event for event in events if event.kind in REPORTS}.values():
-        if not any(event.kind in as_list(check.event) and fits(check, event) for check in asked):
-            groups.setdefault((event.kind, telling_function(event)), []).append(event)
+    for event in {id(event): event for event in events if event.kind in REPORT_KINDS}.values():
+        if not any(event.kind in as_list(check.event) and matches_event(check, event) for check in checks):
+            groups.setdefault((event.kind, subject_function(event)), []).append(event)
     return groups
 
 
-def _words(kind: str, function: str, found: list[Event]) -> str:
-    first = found[0].fields
-    who = process_name(first["comm"]) if first.get("comm") else ""
-    where = f"in {function_name(function)}" if function else ""
+def _note_text(kind: str, function: str, events: list[Event]) -> str:
+    first = events[0].fields
+    comm = process_name(first["comm"]) if first.get("comm") else ""
+    location = f"in {function_name(function)}" if function else ""
     order = f"order {first['order']}" if first.get("order") else ""
-    aside = ", ".join(filter(None, [who, where, order]))
-    times = f", {len(found)} times" if len(found) > 1 else ""
-    return f"kernel message that no finding explains: {_title(kind)}{f' ({aside})' if aside else ''}{times}"
+    details = ", ".join(filter(None, [comm, location, order]))
+    times = f", {len(events)} times" if len(events) > 1 else ""
+    return f"kernel message that no finding explains: {_title(kind)}{f' ({details})' if details else ''}{times}"
 
 
 def _title(kind: str) -> str:

@@ -1,13 +1,17 @@
-"""One root cause per host: which finding leads, which steps back behind it, what follows from it, what belongs to it.
+"""Rank the findings of a host: the root cause, demoted findings, consequences, and attached configuration and risks.
 
-The order of thp.md F.3: what a rule says it explains is a consequence, and steps back behind it as soon as the cause is
-likely, even if the consequence is the surer of the two: that a result is plain to see makes it no cause. A rival that a
-rule names (`demoted_by`; a context among these speaks against the rule, and then nobody may lead), and a cause whose
-mechanism leads to that of the rule (mechanisms.yaml), must be at least as sure. Of two causes that both show in call
-stacks the one with the larger share of all samples leads, unless one is a part of the other. Configuration and risks
-belong to a cause that they favour; they are no consequence of it and never lead. What holds after a setting was
-switched explains nothing of what was measured before it, and the other way round; and a likely trouble of now stands
-before one that went with the switch, however sure that is: it is what hurts the host today.
+The order follows thp.md F.3:
+
+- A finding that another rule lists in `explains` is a consequence. It is demoted as soon as the cause is likely, even
+  if the consequence has the higher confidence: being easy to see does not make a result the cause.
+- A rival that a rule names in `demoted_by`, or whose mechanism leads to the mechanism of the rule (mechanisms.yaml),
+  demotes the finding only if its confidence is at least as high. If that rival has the role `context`, it contradicts
+  the rule, and no finding leads because of it.
+- Of two causes that both show in call stacks, the one with the larger share of all samples leads, unless one is a part
+  of the other.
+- Configuration and risk findings are attached to a cause that they favour. They are not consequences and never lead.
+- A finding measured under one setting does not explain a finding measured under another. A likely problem under the
+  current settings ranks before one that ended with a switch of settings, whatever the confidence of the latter.
 """
 
 from __future__ import annotations
@@ -23,241 +27,229 @@ from thpdiag.host.series import LONG_SECONDS
 from thpdiag.knowledge.mechanisms import mechanisms
 from thpdiag.model import CONFIDENCES, SEVERITIES, Finding, Moment
 
-LEADING = ("root_cause", "alternative")
-BESIDE = ("configuration", "risk")
-SURE = CONFIDENCES.index("likely")
-SEVERE = SEVERITIES.index("high")
-GRAVE = SEVERITIES.index("medium")  # what hurts less does not stand before what hurts, however sure it is
-OF_ALL_CPUS = "cpu_ratio."  # figures that do not say what takes the time
-PROOF = frozenset(("stack", "toggle"))  # classes of evidence that do
-MUCH = 0.25  # share of all samples; where kernel time is half of the CPU time, the half of it
-OF_ANY = ("setting-overridden", "fix-without-effect")  # mechanisms of settings: they belong to whatever huge pages do
+LEADING_ROLES = ("root_cause", "alternative")
+ATTACHED_ROLES = ("configuration", "risk")
+LIKELY = CONFIDENCES.index("likely")
+HIGH_SEVERITY = SEVERITIES.index("high")
+MEDIUM_SEVERITY = SEVERITIES.index("medium")  # findings below rank after those above, whatever their confidence
+CPU_PREFIX = "cpu_ratio."  # metrics that show how much CPU time is used, not what uses it
+CAUSAL_CLASSES = frozenset(("stack", "toggle"))  # classes of evidence that show what uses the CPU time
+MIN_LEAD_SHARE = 0.25  # of all samples: half of the kernel time on a host that spends half of its CPU time there
+SETTING_MECHANISMS = ("setting-overridden", "fix-without-effect")  # they concern every mechanism of huge pages
 
-THP = "thp"  # the kind of a mechanism of huge pages
+THP = "thp"  # kind of the mechanisms of huge pages
 
 Findings = Mapping[str, Finding]  # by rule
 Rules = Mapping[str, Rule]
 
 
-class Weight(NamedTuple):
-    """What decides between two findings, the first difference counts; the greater one stands before."""
+class SortKey(NamedTuple):
+    """The rank of a finding. The first field that differs decides; the greater value ranks first."""
 
-    likely: bool  # more than a hypothesis
-    grave: bool  # what hurts
-    now: bool  # of now, where something of now hurts
+    is_likely: bool
+    is_severe: bool
+    is_current: bool  # False only for a past finding on a host that has a current severe one
     confidence: int
     severity: int
-    cause: bool  # of huge pages, not of something else
+    is_root_cause: bool  # not an alternative
     share: float  # of all samples
-    explains: bool  # what no other finding explains
+    is_unexplained: bool  # no other finding explains it
     rule: str
 
 
 def rank_findings(fired: Findings, rules: Rules) -> tuple[Finding, ...]:
-    """The findings with their roles, the leader first if there is one; else those that weigh most."""
+    """Return the findings with their roles, best first. The first one leads if its role allows it."""
     raised = {i: _raise_confidence(f, rules[i], fired) for i, f in fired.items()}
-    standing = _stepped_back(raised, rules)
-    weight = _weights(standing, rules)
-    order = sorted(standing, key=lambda i: weight[i], reverse=True)
-    leader = next((i for i in order if standing[i].role in LEADING), None)
+    findings = _demote(raised, rules)
+    keys = _sort_keys(findings, rules)
+    order = sorted(findings, key=lambda i: keys[i], reverse=True)
+    leader = next((i for i in order if findings[i].role in LEADING_ROLES), None)
     if leader is None:
-        return tuple(standing[i] for i in order)
-    follows, belongs = _consequences(leader, standing, rules)
-    first = replace(standing[leader], consequences=follows, attached=belongs)
-    # A further cause contributes, and so does what follows from the leader.
-    others = []
-    for finding in (standing[i] for i in order if i != leader):
-        folded = finding.outcome.rule in follows and finding.role in LEADING
-        others.append(finding.with_role("contributing") if folded or finding.role == "root_cause" else finding)
-    return (first, *others)
+        return tuple(findings[i] for i in order)
+    consequences, attached = _consequences(leader, findings, rules)
+    ranked = [replace(findings[leader], consequences=consequences, attached=attached)]
+    for finding in (findings[i] for i in order if i != leader):
+        is_folded = finding.outcome.rule in consequences and finding.role in LEADING_ROLES
+        is_contributing = is_folded or finding.role == "root_cause"
+        ranked.append(finding.with_role("contributing") if is_contributing else finding)
+    return tuple(ranked)
 
 
-def leads(findings: Iterable[Finding]) -> Finding | None:
-    """The finding of the verdict, of those that are ranked."""
+def lead_finding(findings: Iterable[Finding]) -> Finding | None:
+    """Return the finding that the verdict reports, or None if no ranked finding may lead."""
     first = next(iter(findings), None)
-    return first if first is not None and first.role in LEADING else None
+    return first if first is not None and first.role in LEADING_ROLES else None
 
 
 def mechanism_kind(name: str) -> str:
-    """The kind of a mechanism, empty for one that nobody knows."""
-    return known.kind if (known := mechanisms().get(name)) else ""
+    """Return the kind of a mechanism, or "" for one that is not in mechanisms.yaml."""
+    return mechanism.kind if (mechanism := mechanisms().get(name)) else ""
 
 
-def share(finding: Finding, rule: Rule) -> float | None:
-    """The largest share of all samples that it showed in call stacks; the purity of a chain is no such share."""
-    of_all = {
+def _sample_share(finding: Finding, rule: Rule) -> float:
+    """The largest share of all samples that the evidence shows in call stacks, or 0 if it shows none. Only profile
+    checks of all samples count: a check of one call chain measures its share of that chain."""
+    names = {
         name
         for name, check in rule.checks.items()
         if isinstance(check, ProfileCheck) and check.profile.of == "all" and check.profile.at_least is not None
     }
-    found = [e.value for e in finding.outcome.evidence if isinstance(e.value, float) and e.check in of_all]
-    return max(found, default=None)
+    shares = (e.value for e in finding.outcome.evidence if isinstance(e.value, float) and e.check in names)
+    return max(shares, default=0.0)
 
 
-def _weights(found: Findings, rules: Rules) -> dict[str, Weight]:
-    explained = {i for other in found for i in rules[other].file.explains}
-    severities = {i: SEVERITIES.index(f.severity) for i, f in found.items()}
-    hurts_now = any(  # a likely and severe cause under the latest settings
-        f.role == "root_cause" and f.sureness >= SURE and severities[i] >= SEVERE and not f.past
-        for i, f in found.items()
+def _sort_keys(findings: Findings, rules: Rules) -> dict[str, SortKey]:
+    explained = {i for other in findings for i in rules[other].file.explains}
+    severities = {i: SEVERITIES.index(f.severity) for i, f in findings.items()}
+    has_current_cause = any(
+        f.role == "root_cause" and f.sureness >= LIKELY and severities[i] >= HIGH_SEVERITY and not f.past
+        for i, f in findings.items()
     )
     return {
-        i: Weight(
-            likely=f.sureness >= SURE, grave=severities[i] >= GRAVE, now=not (hurts_now and f.past),
-            confidence=f.sureness, severity=severities[i], cause=f.role == "root_cause",
-            share=share(f, rules[i]) or 0.0, explains=i not in explained, rule=i,
+        i: SortKey(
+            is_likely=f.sureness >= LIKELY, is_severe=severities[i] >= MEDIUM_SEVERITY,
+            is_current=not (has_current_cause and f.past), confidence=f.sureness, severity=severities[i],
+            is_root_cause=f.role == "root_cause", share=_sample_share(f, rules[i]), is_unexplained=i not in explained,
+            rule=i,
         )
-        for i, f in found.items()
+        for i, f in findings.items()
     }  # fmt: skip
 
 
 def _raise_confidence(finding: Finding, rule: Rule, fired: Findings) -> Finding:
-    """One level up, to `likely` at most, if a rule that supports it fires and is itself likely."""
-    support = [
-        fired[i]
+    """Raise `possible` to `likely` if a rule in `raised_by` fired at the same time and is at least likely."""
+    is_raised = finding.confidence == "possible" and any(
+        i in fired and fired[i].confidence != "possible" and _may_coincide(fired[i], finding)
         for i in rule.file.raised_by
-        if i in fired and fired[i].confidence != "possible" and may_meet(fired[i], finding)
-    ]
-    return replace(finding, confidence="likely") if support and finding.confidence == "possible" else finding
+    )
+    return replace(finding, confidence="likely") if is_raised else finding
 
 
-def _stepped_back(fired: Findings, rules: Rules) -> Findings:
-    """Each cause behind those that explain it. Of causes that explain one another in a ring the weightiest stays."""
-    behind = {i: tuple(sorted(_explaining(i, fired, rules))) for i in fired}
-    weight, reached = _weights(fired, rules), {i: _all_behind(i, behind) for i in fired}
-    kept = {i: tuple(d for d in by if i not in reached[d] or weight[d] > weight[i]) for i, by in behind.items()}
-    kept |= {i: tuple(sorted({*by, *_less_sure_causes(i, kept, fired, rules)})) for i, by in kept.items()}
-    return {i: replace(f, role="contributing", demoted_by=kept[i]) if kept[i] else f for i, f in fired.items()}
+def _demote(fired: Findings, rules: Rules) -> Findings:
+    """Demote each cause that others explain. Of causes that explain one another in a cycle the best ranked remains."""
+    direct = {i: tuple(sorted(_explanations(i, fired, rules))) for i in fired}
+    keys, reachable = _sort_keys(fired, rules), {i: _all_demoters(i, direct) for i in fired}
+    demoters = {i: tuple(d for d in by if i not in reachable[d] or keys[d] > keys[i]) for i, by in direct.items()}
+    demoters |= {i: tuple(sorted({*by, *_weaker_causes(i, demoters, fired, rules)})) for i, by in demoters.items()}
+    return {i: replace(f, role="contributing", demoted_by=demoters[i]) if demoters[i] else f for i, f in fired.items()}
 
 
-def _less_sure_causes(one: str, behind: Mapping[str, tuple[str, ...]], fired: Findings, rules: Rules) -> Iterator[str]:
-    """Likely causes of a finding that is surer than they are, unless they themselves are explained by something that
-    has no part in it: a cause that is out explains nothing.
-    """
-    causes = [i for i in fired if _causes(i, one, fired, rules) and SURE <= fired[i].sureness < fired[one].sureness]
+def _weaker_causes(
+    effect: str, demoters: Mapping[str, tuple[str, ...]], fired: Findings, rules: Rules
+) -> Iterator[str]:
+    """Yield the likely causes of a finding whose confidence is lower than its own. A cause does not count if a
+    finding unrelated to the effect demotes it."""
+    level = fired[effect].sureness
+    causes = [i for i in fired if _explains(i, effect, fired, rules) and LIKELY <= fired[i].sureness < level]
     for cause in causes:
-        above = _all_behind(cause, behind)
-        first = {i for i in above if not behind[i]}
-        if one not in above and all(i in causes or i in behind[one] for i in first):
+        ancestors = _all_demoters(cause, demoters)
+        roots = {i for i in ancestors if not demoters[i]}
+        if effect not in ancestors and all(i in causes or i in demoters[effect] for i in roots):
             yield cause
 
 
-def _all_behind(start: str, behind: Mapping[str, tuple[str, ...]]) -> set[str]:
-    """All that a finding steps back behind, and what these step back behind."""
-    found: set[str] = set()
+def _all_demoters(start: str, demoters: Mapping[str, tuple[str, ...]]) -> set[str]:
+    """The findings that demote `start`, directly or through other findings."""
+    reached: set[str] = set()
     todo = [start]
     while todo:
-        new = set(behind[todo.pop()]) - found
-        found |= new
+        new = set(demoters[todo.pop()]) - reached
+        reached |= new
         todo += new
-    return found
+    return reached
 
 
-def _explaining(one: str, fired: Findings, rules: Rules) -> Iterator[str]:
-    """What explains a finding and is at least as sure."""
-    finding = fired[one]
-    if finding.role not in LEADING:
+def _explanations(effect: str, fired: Findings, rules: Rules) -> Iterator[str]:
+    """Yield the findings that explain a finding and have at least its confidence."""
+    finding = fired[effect]
+    if finding.role not in LEADING_ROLES:
         return
-    for other, found in fired.items():
-        if other == one or found.sureness < finding.sureness:
+    for i, other in fired.items():
+        if i == effect or other.sureness < finding.sureness:
             continue
-        weighs = (
-            _rival(found, finding, rules) and _of_one_state(found, finding) and not _smaller(other, one, fired, rules)
-        )
-        if weighs or _causes(other, one, fired, rules):
-            yield other
+        is_rival = _is_rival(other, finding, rules) and _same_state(other, finding)
+        if (is_rival and not _has_smaller_share(i, effect, fired, rules)) or _explains(i, effect, fired, rules):
+            yield i
 
 
-def _rival(other: Finding, finding: Finding, rules: Rules) -> bool:
-    """Whether a finding would explain another one; a context may only where the rule names it: it speaks against it.
-
-    What a rule says of itself goes before what is known of its mechanism in general.
-    """
-    if _takes_the_time(other, finding, rules):
+def _is_rival(other: Finding, finding: Finding, rules: Rules) -> bool:
+    """Whether `other` is a better explanation of what `finding` reports. A context finding is one only if the rule
+    names it: it then contradicts the rule. Relations that the rules state take precedence over those of their
+    mechanisms."""
+    if _uses_cpu_time(other, finding, rules):
         return True
-    one, by = finding.outcome.rule, other.outcome.rule
-    if by in rules[one].file.demoted_by:
-        return other.role in LEADING or other.role == "context"
-    return other.role in LEADING and _leads_to(other, finding) and one not in rules[by].file.demoted_by
+    rule, other_rule = finding.outcome.rule, other.outcome.rule
+    if other_rule in rules[rule].file.demoted_by:
+        return other.role in LEADING_ROLES or other.role == "context"
+    return other.role in LEADING_ROLES and _leads_to(other, finding) and rule not in rules[other_rule].file.demoted_by
 
 
-def _takes_the_time(other: Finding, finding: Finding, rules: Rules) -> bool:
-    """Whether call stacks show that something else takes the kernel time that a finding infers from CPU figures alone.
-
-    A switch of a setting is more than such figures.
-    """
+def _uses_cpu_time(other: Finding, finding: Finding, rules: Rules) -> bool:
+    """Whether call stacks show that an alternative uses the kernel time from which `finding` infers a cause. Applies
+    only if `finding` rests on CPU metrics alone, without call stacks or a switched setting."""
     checks = rules[finding.outcome.rule].checks
-    cpus = [c for e in finding.outcome.evidence if isinstance(c := checks.get(e.check), SeriesCheck)]
-    inferred = any(c.series.startswith(OF_ALL_CPUS) for c in cpus) and not PROOF & set(finding.outcome.spoken)
+    series = [c for e in finding.outcome.evidence if isinstance(c := checks.get(e.check), SeriesCheck)]
+    inferred = any(c.series.startswith(CPU_PREFIX) for c in series) and not CAUSAL_CLASSES & set(finding.outcome.spoken)
     if other.role != "alternative" or finding.role != "root_cause" or not inferred:
         return False
-    return (share(other, rules[other.outcome.rule]) or 0.0) >= MUCH
+    return _sample_share(other, rules[other.outcome.rule]) >= MIN_LEAD_SHARE
 
 
-def _causes(other: str, one: str, fired: Findings, rules: Rules) -> bool:
-    """Whether a finding says of itself that it explains the other, and both could lead.
-
-    Where one is a part of the other (the locks or flushes of compaction) its share is the smaller one by nature.
-    """
-    cause, effect = fired[other], fired[one]
-    lead = cause.role in LEADING and effect.role in LEADING
-    if not lead or one not in rules[other].file.explains or not _of_one_state(cause, effect):
+def _explains(cause_rule: str, effect_rule: str, fired: Findings, rules: Rules) -> bool:
+    """Whether the rule of one finding lists the other in `explains`, and both could lead. The cause must not have
+    the smaller share of samples, unless it is a part of the effect (such as the locks or flushes of compaction),
+    whose share is smaller by definition."""
+    cause, effect = fired[cause_rule], fired[effect_rule]
+    may_lead = cause.role in LEADING_ROLES and effect.role in LEADING_ROLES
+    if not may_lead or effect_rule not in rules[cause_rule].file.explains or not _same_state(cause, effect):
         return False
-    part = cause.mechanism == effect.mechanism or _leads_to(cause, effect)
-    return part or not _smaller(other, one, fired, rules)
+    is_part = cause.mechanism == effect.mechanism or _leads_to(cause, effect)
+    return is_part or not _has_smaller_share(cause_rule, effect_rule, fired, rules)
 
 
-def is_implied(one: Rule, key: str, other: Rule) -> bool:
-    """Whether findings of two rules relate like that even if the first does not say so in its list `key`.
-
-    The mechanisms say as much as `demoted_by` does, and as `explains` of what cannot lead. `explains` of the other
-    rule says more than `demoted_by`.
-    """
-    cause, effect = one.file, other.file
+def is_implied(rule: Rule, key: str, other_rule: Rule) -> bool:
+    """Whether `rule` has the relation `key` to `other_rule` even if its list `key` does not name it. The mechanisms
+    imply `demoted_by`, and `explains` of rules that cannot lead. `explains` of the other rule implies `demoted_by`."""
+    file, other = rule.file, other_rule.file
     if key == "demoted_by":
-        both = cause.role in LEADING and effect.role in LEADING
-        return both and (one.id in effect.explains or _leads_to(effect, cause))
-    if key != "explains" or effect.role in LEADING:
+        may_lead = file.role in LEADING_ROLES and other.role in LEADING_ROLES
+        return may_lead and (rule.id in other.explains or _leads_to(other, file))
+    if key != "explains" or other.role in LEADING_ROLES:
         return False
-    return _leads_to(cause, effect) or (effect.role in BESIDE and _favours(effect, cause))
+    return _leads_to(file, other) or (other.role in ATTACHED_ROLES and _favours(other, file))
 
 
-def _leads_to(cause: Finding | RuleFile, finding: Finding | RuleFile) -> bool:
-    known = mechanisms().get(cause.mechanism)
-    return known is not None and finding.mechanism in known.leads_to
+def _leads_to(cause: Finding | RuleFile, effect: Finding | RuleFile) -> bool:
+    mechanism = mechanisms().get(cause.mechanism)
+    return mechanism is not None and effect.mechanism in mechanism.leads_to
 
 
-def _smaller(other: str, one: str, fired: Findings, rules: Rules) -> bool:
-    """Whether both are causes that show in call stacks, and the other has the smaller share."""
-    if not fired[other].role == fired[one].role == "root_cause":
+def _has_smaller_share(rule: str, other_rule: str, fired: Findings, rules: Rules) -> bool:
+    """Whether both findings are causes that show in call stacks, and the first has the smaller share."""
+    if not fired[rule].role == fired[other_rule].role == "root_cause":
         return False
-    theirs, ours = share(fired[other], rules[other]), share(fired[one], rules[one])
-    return theirs is not None and ours is not None and theirs < ours
+    share = _sample_share(fired[rule], rules[rule])
+    return 0 < share < _sample_share(fired[other_rule], rules[other_rule])
 
 
-def may_meet(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be of one time: what hurt at noon explains nothing of the night.
-
-    Recordings that follow one another within minutes are of one time.
-    """
-    here, there = _time_range(one), _time_range(other)
-    if here is None or there is None or here[0].clock is not there[0].clock:
+def _may_coincide(left: Finding, right: Finding) -> bool:
+    """Whether two findings may hold at the same time. Recordings within minutes of each other count as one time."""
+    span, other = _time_range(left), _time_range(right)
+    if span is None or other is None or span[0].clock is not other[0].clock:
         return True
-    return here[0].seconds <= there[1].seconds + LONG_SECONDS and there[0].seconds <= here[1].seconds + LONG_SECONDS
+    return span[0].seconds <= other[1].seconds + LONG_SECONDS and other[0].seconds <= span[1].seconds + LONG_SECONDS
 
 
-def _of_one_state(one: Finding, other: Finding) -> bool:
-    """Whether two findings may be of one time, and no setting was switched between what was measured for them.
-
-    What a host is, such as that its memory is fragmented, holds before a switch as after it.
-    """
-    measured = all(set(DYNAMIC) & set(f.outcome.spoken) for f in (one, other))
-    alike = all(one.under[n] == other.under[n] for n in one.under.keys() & other.under.keys())
-    return may_meet(one, other) and (alike or not measured)
+def _same_state(left: Finding, right: Finding) -> bool:
+    """Whether two findings may hold at the same time under the same settings. A finding without measurements over
+    time (such as fragmented memory) holds before a switch of settings and after."""
+    are_measured = all(set(DYNAMIC) & set(f.outcome.spoken) for f in (left, right))
+    are_settings_equal = all(left.under[n] == right.under[n] for n in left.under.keys() & right.under.keys())
+    return _may_coincide(left, right) and (are_settings_equal or not are_measured)
 
 
 def _time_range(finding: Finding) -> tuple[Moment, Moment] | None:
-    """The stretch in which it holds; else from the first to the last of what its evidence speaks of, on one clock."""
+    """The window of a finding, or else the span of its evidence if all of that is on one clock."""
     if finding.outcome.window:
         return finding.outcome.window
     dynamic = [e.window for e in finding.outcome.evidence if e.kind in DYNAMIC]
@@ -267,28 +259,28 @@ def _time_range(finding: Finding) -> tuple[Moment, Moment] | None:
     return min(first for first, _ in spans), max(last for _, last in spans)
 
 
-def _consequences(leader: str, standing: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What follows from the leader, and which configuration and risks belong to it."""
-    first = standing[leader]
-    near = {i: f for i, f in standing.items() if i != leader and may_meet(first, f)}
-    own = _following(leader, near, standing, rules)
-    belongs = [i for i, f in near.items() if f.role in BESIDE and (i in own or _favours(f, first))]
-    able = [i for i, f in near.items() if f.role not in (*BESIDE, "context") and _of_one_state(first, f)]
-    follows, todo = set[str](), [leader]
+def _consequences(leader: str, findings: Findings, rules: Rules) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The rules that follow from the leader, directly or not, and the configuration and risks attached to it."""
+    lead = findings[leader]
+    concurrent = {i: f for i, f in findings.items() if i != leader and _may_coincide(lead, f)}
+    direct = _effects(leader, concurrent, findings, rules)
+    attached = [i for i, f in concurrent.items() if f.role in ATTACHED_ROLES and (i in direct or _favours(f, lead))]
+    possible = [i for i, f in concurrent.items() if f.role not in (*ATTACHED_ROLES, "context") and _same_state(lead, f)]
+    consequences, todo = set[str](), [leader]
     while todo:
-        new = _following(todo.pop(), able, standing, rules) - follows
-        follows |= new
+        new = _effects(todo.pop(), possible, findings, rules) - consequences
+        consequences |= new
         todo += new
-    return tuple(sorted(follows)), tuple(sorted(belongs))
+    return tuple(sorted(consequences)), tuple(sorted(attached))
 
 
-def _following(cause: str, able: Iterable[str], standing: Findings, rules: Rules) -> set[str]:
-    """What a finding explains itself, of those named."""
+def _effects(cause: str, candidates: Iterable[str], findings: Findings, rules: Rules) -> set[str]:
+    """The candidates that a finding explains directly."""
     explained = rules[cause].file.explains
-    return {i for i in able if i in explained or _leads_to(standing[cause], standing[i])} - {cause}
+    return {i for i in candidates if i in explained or _leads_to(findings[cause], findings[i])} - {cause}
 
 
 def _favours(finding: Finding | RuleFile, leader: Finding | RuleFile) -> bool:
-    """Whether a setting or a risk is about the leader's mechanism, or about any that huge pages have."""
-    about_any = finding.mechanism in OF_ANY and mechanism_kind(leader.mechanism) == THP
-    return finding.mechanism == leader.mechanism or about_any
+    """Whether a setting or a risk concerns the leader's mechanism, or every mechanism of huge pages."""
+    is_general = finding.mechanism in SETTING_MECHANISMS and mechanism_kind(leader.mechanism) == THP
+    return finding.mechanism == leader.mechanism or is_general

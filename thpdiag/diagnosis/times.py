@@ -1,4 +1,4 @@
-"""Moments and stretches of time in the words of the result, and when a recording was made, as far as anybody knows."""
+"""Moments and time ranges as text, and the time of a recording with its accuracy."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from thpdiag.model import Clock, Moment, Profile
 from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.text import path_name, sentence
 
-_ORDER = (Clock.UTC, Clock.LOCAL, Clock.DAY)
-NEAR = 5.0  # seconds by which a time may be off and yet be drawn beside those of other sources, which are further apart
+_CLOCK_ORDER = (Clock.UTC, Clock.LOCAL, Clock.DAY)
+MAX_AXIS_ERROR_SECONDS = 5.0  # of a time that is drawn on one axis with other sources, whose rows are further apart
 
 
 def clock_text(moment: Moment) -> str:
-    """A moment for people: wall clocks as date and time, others as they count."""
+    """Return a moment as text: wall clocks as date and time, others as seconds."""
     seconds = moment.seconds
     days, rest = divmod(int(seconds), 86400)
     hour = f"{rest // 3600:02d}:{rest % 3600 // 60:02d}:{rest % 60:02d}"
@@ -30,7 +30,7 @@ def clock_text(moment: Moment) -> str:
 
 
 def moment_text(moment: Moment) -> str:
-    """A moment for people, with the zone of a local one."""
+    """Return a moment as text, with "local time" if its zone is unknown."""
     return clock_text(moment) + (" local time" if moment.clock is Clock.LOCAL else "")
 
 
@@ -40,7 +40,7 @@ def stretch_text(window: tuple[Moment, Moment]) -> str:
 
 
 def _date(days: int) -> tuple[int, int, int]:
-    """Date of a day number since 1970-01-01 (proleptic Gregorian), for any year; datetime ends at 9999."""
+    """Date of a day number since 1970-01-01 (proleptic Gregorian) for any year; datetime ends at 9999."""
     days += 719_468
     era, day_of_era = divmod(days, 146_097)
     year_of_era = (day_of_era - day_of_era // 1460 + day_of_era // 36_524 - day_of_era // 146_096) // 365
@@ -51,7 +51,7 @@ def _date(days: int) -> tuple[int, int, int]:
 
 
 def recording_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> dict[str, Any]:
-    """`first` and `last` on their `clock`, and `when` in words. `anchors` are those of the host."""
+    """Return `first` and `last` on their `clock`, and `when` in words. `anchors` are those of the host."""
     times: dict[str, Any] = {}
     if profile.has_time and profile.start and profile.end:
         first, last = (round(moment.seconds, 2) for moment in (profile.start, profile.end))
@@ -60,7 +60,7 @@ def recording_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> dict[st
 
 
 def time_of_day(moment: Moment, profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
-    """A moment of the recording, with the time of day where it is known."""
+    """Return a moment of the recording, with the time of day if it is known."""
     anchor = _best_anchor(profile, anchors)
     if moment.clock is not Clock.BOOT or anchor is None:
         return moment_text(moment)
@@ -68,41 +68,39 @@ def time_of_day(moment: Moment, profile: Profile, anchors: Sequence[ClockAnchor]
 
 
 def stretch_of_day(first: Moment, last: Moment, profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
-    """Two moments of the recording by the wall clock, and how sure that is; empty if it is not known."""
+    """Return a time range of the recording by the wall clock with its accuracy; empty if that is unknown."""
     anchor = _best_anchor(profile, anchors)
     if first.clock is not Clock.BOOT or anchor is None:
         return ""
-    begin, end = (moment_text(anchor.wall_time(moment)) for moment in (first, last))
-    return f"{begin} to {end} ({_accuracy(anchor, last)})"
+    start, end = (moment_text(anchor.wall_time(moment)) for moment in (first, last))
+    return f"{start} to {end} ({_accuracy(anchor, last)})"
 
 
 def shared_axis(profile: Profile, anchors: Sequence[ClockAnchor]) -> tuple[ClockAnchor, str] | None:
-    """What puts the recording's times on one axis with those of other sources, and how sure it is in words.
-
-    None if nothing does with a date, or not well enough: a cause must not be drawn before or behind its effect.
-    """
+    """Return the anchor that maps the recording's times to the axis of other sources, and its accuracy in words.
+    None without a dated anchor that is exact enough: a cause must not be drawn before or after its effect."""
     anchor, end = _best_anchor(profile, anchors), profile.end
     if anchor is None or end is None or end.clock is not Clock.BOOT or anchor.zero.clock is Clock.DAY:
         return None
-    return (anchor, _accuracy(anchor, end)) if anchor.uncertainty(end) <= NEAR else None
+    return (anchor, _accuracy(anchor, end)) if anchor.uncertainty(end) <= MAX_AXIS_ERROR_SECONDS else None
 
 
-def _accuracy(anchor: ClockAnchor, at: Moment) -> str:
-    off = anchor.uncertainty(at)
-    if off < 0.5:
+def _accuracy(anchor: ClockAnchor, moment: Moment) -> str:
+    error = anchor.uncertainty(moment)
+    if error < 0.5:
         return "exact"
-    return f"give or take {off:.0f} s" if off < 120 else f"give or take {off / 60:.0f} min"
+    return f"give or take {error:.0f} s" if error < 120 else f"give or take {error / 60:.0f} min"
 
 
 def _profile_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
     start, written, file = profile.start, file_time(profile), ""
-    if written is not None:  # which does not say much
+    if written is not None:  # weak evidence of the recording time
         date = moment_text(written).removesuffix(" local time")
         file = f" (perf found its file written {date}, in the time zone of the host that printed it)"
     if start is None or not profile.has_time:
         relative = profile.facts.get("clock", "").startswith("relative")
-        why = "its times are relative to its first sample" if relative else "the source has no times"
-        return f"when it was recorded is not known, {why}{file}"
+        reason = "its times are relative to its first sample" if relative else "the source has no times"
+        return f"when it was recorded is not known, {reason}{file}"
     if start.clock is not Clock.BOOT:
         return f"from {moment_text(start)} on"
     anchor = _best_anchor(profile, anchors)
@@ -115,6 +113,6 @@ def _profile_times(profile: Profile, anchors: Sequence[ClockAnchor]) -> str:
 
 
 def _best_anchor(profile: Profile, anchors: Sequence[ClockAnchor]) -> ClockAnchor | None:
-    """One with a date before one without."""
-    found = anchors_of_profile(profile, anchors)
-    return min(found, key=lambda anchor: (_ORDER.index(anchor.zero.clock), anchor.within), default=None)
+    """The anchor with the best clock: one with a date before one without."""
+    candidates = anchors_of_profile(profile, anchors)
+    return min(candidates, key=lambda anchor: (_CLOCK_ORDER.index(anchor.zero.clock), anchor.within), default=None)

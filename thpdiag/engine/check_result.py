@@ -1,28 +1,28 @@
-"""What one check said, and the class of evidence that it is.
+"""The result of one check, and its class of evidence.
 
-A result holds values: verdict, what was measured, where it stands. Its words are made when somebody reads them: of one
-result per check, entity and window few are reported.
+A result holds values: the verdict, the measured value, the citation. Its text is built when it is read, because most
+results (one per check, entity and window) are never reported.
 
 Classes of evidence, and which of them are independent of one another:
 
-- `policy`: settings in force. `state`: what the host is and how its memory lies. `total`: a count since boot, or of a
-  process's whole life. None of them proves that anything hurts now.
+- `policy`: settings in force. `state`: properties of the host and of its memory. `total`: a count since boot, or of a
+  process's whole life. None of them proves that there is a problem now.
 - `stack`: call stacks. `counter`: a kernel counter's change, whichever tool printed it (vmstat's si is the change of
-  pswpin). `cpu`: how CPU time is split. `effect`: growth of memory, pace, load. These speak of a stretch of time.
-- `toggle`: the same with the setting on and off.
-- `log`: kernel messages. `application`: what a program says of itself. `action`: what an operator did. They support: a
-  program warns of a setting, not of what the setting does; a message says that something hung, not why.
+  pswpin). `cpu`: the split of CPU_PREFIXES time. `effect`: growth of memory, pace, load. These cover a stretch of time.
+- `toggle`: the same measurement with the setting on and off.
+- `log`: kernel messages. `application`: messages of a program about itself. `action`: what an operator did. They only
+  support: a program warns of a setting, not of its effect; a message reports that something hung, not why.
 - `testimony`: reports by people. It makes a finding `likely`, and adds nothing to a measurement.
 
-CPU split and growth are two faces of one thing, what it did to the host: one kind of DESIGN 1's three, `effect`.
+CPU split and growth both show the effect on the host: they count as one of the three kinds of DESIGN 1, `effect`.
 
-Several sources answer one check. Those that show the same thing (renderings of one recording, two recorders of one
-metric of one entity) are one witness: what one of them cannot tell, another one may (`witness_answer`). Different
-things, any of which may show what is asked (several processes, recordings of different times), are several witnesses:
-one that saw a part of it leaves the question open, one that saw nothing does not (`any_answer`). So a source that is
-added never makes undecided what another one has decided about the same thing.
+Several sources may answer one check. Sources of the same thing (renderings of one recording, two recorders of one
+metric of one entity) are one witness: what one of them cannot tell, another may (`witness_answer`). Different things,
+any of which may answer (several processes, recordings of different times), are several witnesses: one with partial
+evidence leaves the check unknown, one without evidence does not (`any_answer`). So an additional source never makes
+unknown what another source has decided about the same thing.
 
-By how much a check was missed or met: the number it compares with, and the one that was measured.
+`Bound` holds the margin by which a check was met or missed: the limit and the measured value.
 """
 
 from __future__ import annotations
@@ -51,36 +51,30 @@ from thpdiag.model.text import sentence
 
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
 
-# Of the classes that speak of a stretch of time, the kind that each is of: two kinds confirm a finding.
+# The kind of each class that covers a stretch of time. Two kinds confirm a finding.
 INDEPENDENT: Mapping[str, str] = {"stack": "stack", "counter": "counter", "cpu": "effect", "effect": "effect"}
 DYNAMIC = frozenset(INDEPENDENT)
-LASTING = frozenset({"policy", "state", "total", "application"})  # no further recording could turn a no of theirs
-CPU = ("cpu_ratio.", "process_cpu")
-EFFECTS = (
-    "process_",
-    "node_load",
-    "node_procs",
-    "node_pressure",
-    "vmstat_cache",
-    "cgroup_memory_some",
-    "cgroup_memory_full",
-)
+LASTING = frozenset({"policy", "state", "total", "application"})  # no later recording can change a no of these classes
+CPU_PREFIXES = ("cpu_ratio.", "process_cpu")
+EFFECT_PREFIXES = (
+    "process_", "node_load", "node_procs", "node_pressure", "vmstat_cache", "cgroup_memory_some", "cgroup_memory_full",
+)  # fmt: skip
 CLASS_OF_KIND = {"setting": "policy", "counter": "total", "rate": "counter", "testimony": "testimony"}
-OF_ITSELF = ("app.thp_warning", "app.latency", "app.log")  # facts that an application wrote about itself
+APPLICATION_PREFIXES = ("app.thp_warning", "app.latency", "app.log")  # facts from messages of an application
 
 
 def independent_kinds(classes: frozenset[str] | set[str]) -> frozenset[str]:
-    """The independent kinds among classes of evidence."""
-    return frozenset(INDEPENDENT[one] for one in classes if one in INDEPENDENT)
+    """Return the independent kinds of evidence among some classes."""
+    return frozenset(INDEPENDENT[class_] for class_ in classes if class_ in INDEPENDENT)
 
 
 def metric_class(metric: str, as_: str) -> str:
-    """The class of a figure of a metric."""
+    """Return the class of a value of a metric, read as `as_` (`rate`, `delta`, ...)."""
     if as_ == "since_boot_rate" or metric.endswith(".lifetime"):
         return "total"
-    if metric.startswith(CPU):
+    if metric.startswith(CPU_PREFIXES):
         return "cpu"
-    if metric.startswith(EFFECTS) or as_ in ("knee", "step"):
+    if metric.startswith(EFFECT_PREFIXES) or as_ in ("knee", "step"):
         return "effect"
     known = term(metric)
     if known and known.kind in ("counter", "rate"):
@@ -89,15 +83,15 @@ def metric_class(metric: str, as_: str) -> str:
 
 
 def fact_class(name: str) -> str:
-    """The class of a fact, or of the latest value of a metric."""
-    if name.startswith(OF_ITSELF):
+    """Return the class of a fact, or of the latest value of a metric."""
+    if name.startswith(APPLICATION_PREFIXES):
         return "application"
     known = term(name)
     return CLASS_OF_KIND.get(known.kind, "state") if known else "state"
 
 
 def check_class(check: Check) -> str:
-    """The class of a yes of the check; of a process's CPU use, where it is that of a stretch of time."""
+    """Return the class of a yes of the check, the CPU use of a process being measured over a stretch of time."""
     match check:
         case FactCheck():
             return fact_class(check.fact)
@@ -119,7 +113,7 @@ def check_class(check: Check) -> str:
             return "state"
 
 
-Words = str | Callable[[], str]  # a text, or what makes it when it is read
+Words = str | Callable[[], str]  # a text, or a function that builds it on demand
 
 
 def text_of(words: Words) -> str:
@@ -128,15 +122,19 @@ def text_of(words: Words) -> str:
 
 @dataclass(frozen=True)
 class CheckResult:
-    """The answer of a check: `words` says what was found.
+    """The result of a check.
 
-    `class_` is the evidence class, where it is not that of the check. `missing` are vocabulary names whose absence made
-    it unknown. An `assumed` yes rests on a default that nobody measured. `window` is the time it speaks of, which
-    begins `reach` seconds (an interval of the source) before. `weak` evidence (a total since boot) never raises the
-    confidence above possible; `surer` says what would make it solid. `held` is for how long (or in how many samples, or
-    in what share of them) the values were where they must stay, `short_of` the bound that decided, where that is not
-    the usual one. `confidence` is that of the rule that it speaks of. `headline` is the text without what a headline
-    has no room for. `partial`: a part of what a yes takes was seen, and whether all of it was there is unknown.
+    - `words`: what was observed; `headline`: a shorter text for headlines.
+    - `class_`: the evidence class, if it differs from that of the check.
+    - `missing`: vocabulary names whose absence made the result unknown.
+    - `assumed`: a yes that rests on a default value that was not measured.
+    - `window`: the time that the result covers; it begins `reach` seconds (one interval of the source) earlier.
+    - `weak`: evidence (a total since boot) that never raises the confidence above possible; `surer` names better
+      evidence.
+    - `held`: how long the values were within their bounds, in seconds, samples or as a share, like `for` of the check.
+    - `short_of`: the name of the bound that decided, if it is not the usual one.
+    - `confidence`: that of the rule that the check names.
+    - `partial`: some evidence for a yes was seen, but not enough to decide.
     """
 
     check: Check | None
@@ -160,7 +158,6 @@ class CheckResult:
 
     @cached_property
     def text(self) -> str:
-        """What was found."""
         return sentence(text_of(self.words))
 
     @cached_property
@@ -170,7 +167,7 @@ class CheckResult:
 
     @property
     def requirement(self) -> str:
-        """What a yes takes."""
+        """The condition for a yes, in words."""
         return requirement(self.check) if self.check else ""
 
     def evidence(self, check: str) -> Evidence:
@@ -178,14 +175,12 @@ class CheckResult:
         return Evidence(check, self.text, self.cite, self.measured, self.unit, self.kind, self.window, brief)
 
     def with_remark(self, remark: Words, value: Verdict3) -> CheckResult:
-        """The result with another verdict, and the reason for that after its text."""
+        """Return the result with another verdict, and a remark appended to its text."""
         return replace(self, value=value, words=lambda: self.text + text_of(remark))
 
     def with_lost_input(self, hidden: frozenset[str], tainted: frozenset[str] = frozenset()) -> CheckResult:
-        """The same answer when parts of the input were lost: a no that no intact member speaks for is unknown.
-
-        What a member says whose checksum does not fit is weak: it may be wrong.
-        """
+        """Weaken the result where parts of the input were lost. A no becomes unknown unless it cites an intact
+        member. A yes becomes weak if its member has a wrong checksum."""
         if self.value is YES and tainted and (self.cite is None or self.cite.member in tainted):
             return replace(self, weak=True)
         if self.value is NO and hidden and (self.cite is None or self.cite.member in hidden):
@@ -200,24 +195,23 @@ CheckResults = Mapping[str, CheckResult]  # of the checks of a rule, by their na
 def unknown_result(
     check: Check, missing: str | Sequence[str], words: Words, class_: str = "", *, partial: bool = False
 ) -> CheckResult:
-    """An answer that the input does not hold."""
+    """Return an unknown result: the input lacks the data."""
     names = (missing,) if isinstance(missing, str) else tuple(missing)
     return CheckResult(check, UNKNOWN, words, class_=class_, missing=names, partial=partial)
 
 
 def witness_answer(results: Sequence[CheckResult]) -> CheckResult:
-    """The answer of sources that show the same thing, the best first: the first that decides it, else that saw part
-    of it."""
+    """Return the result of sources of the same thing, best source first: the first decided one, else the first
+    partial one."""
     return min(results, key=lambda r: (r.value is UNKNOWN, not r.partial))
 
 
 def any_answer(results: Iterable[CheckResult]) -> CheckResult:
-    """The answer of things any of which may show it: a yes, else what was seen in part, else a no; of several the
-    first."""
-    return max(results, key=_weight)
+    """Return the result for several things any of which may satisfy the check: a yes, else a partial one, else a no."""
+    return max(results, key=_answer_rank)
 
 
-def _weight(result: CheckResult) -> int:
+def _answer_rank(result: CheckResult) -> int:
     if result.value is UNKNOWN:
         return 2 if result.partial else 0
     return 3 if result.value is YES else 1
@@ -228,7 +222,10 @@ Limits = tuple[tuple[str, str | float | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """`word` is above, below, at least or for (how long it must hold); values are in base units of `unit`."""
+    """A comparison of a measured value with a limit, both in base units of `unit`.
+
+    `word` is above, below, at least or for (how long the values must stay within their bounds).
+    """
 
     word: str
     limit: float
@@ -247,43 +244,39 @@ class Bound:
 
     @property
     def part(self) -> float:
-        """The gap relative to the bound: how near it was."""
+        """The gap relative to the limit."""
         return self.gap / abs(self.limit) if self.limit else self.gap
 
     def margin(self) -> str:
-        """How it came out."""
+        """Return the outcome of the comparison in words."""
         limit, gap = format_quantity(self.limit, self.unit), format_quantity(self.gap, self.unit)
         return f"{self.word} {limit}: {'met' if self.is_met else 'missed'} by {gap}"
 
     def describe(self) -> str:
-        """What it would take to be on the other side."""
-        more = (self.word == "below") is self.is_met
-        much = f"{format_quantity(self.gap, self.unit)} {'more' if more else 'less'}"
+        """Return in words how far the measured value is from the other side of the limit."""
+        needs_more = (self.word == "below") is self.is_met
+        limit, measured, gap = (format_quantity(v, self.unit) for v in (self.limit, self.measured, self.gap))
+        if self.word == "for" and self.unit == "seconds":
+            return f"it held for {measured} of for {limit} needed: {gap} {'longer' if needs_more else 'shorter'}"
+        difference = f"{gap} {'more' if needs_more else 'less'}"
         if self.word == "for":
-            longer = f"{format_quantity(self.gap, self.unit)} {'longer' if more else 'shorter'}"
-            far = longer if self.unit == "seconds" else much
-            held, needed = _format_duration(self.measured, self.unit), _format_duration(self.limit, self.unit)
-            return f"it held {held} of {needed} needed: {far}"
-        limit, measured = format_quantity(self.limit, self.unit), format_quantity(self.measured, self.unit)
-        return f"{self.word} {limit}: measured {measured}, {much}"
-
-
-def _format_duration(value: float, unit: str) -> str:
-    return f"for {format_quantity(value, unit)}" if unit == "seconds" else f"in {format_quantity(value, unit)}"
+            return f"it held in {measured} of in {limit} needed: {difference}"
+        return f"{self.word} {limit}: measured {measured}, {difference}"
 
 
 def deciding_bound(check: Check, answer: CheckResult) -> Bound | None:
-    """The bound that the answer hangs on: of an answer of no the first that was not met, of a yes the nearest one."""
-    every = list(check_bounds(check, answer))
-    unmet = [bound for bound in every if not bound.is_met]
+    """Return the bound that decides a result: of a no the first that was missed, of a yes the one met by the least
+    margin."""
+    bounds = list(check_bounds(check, answer))
+    unmet = [bound for bound in bounds if not bound.is_met]
     if unmet:
         return unmet[0]
-    lasted = [bound for bound in every if bound.word == "for"]
-    return min(lasted or every, key=lambda bound: bound.part, default=None)
+    durations = [bound for bound in bounds if bound.word == "for"]
+    return min(durations or bounds, key=lambda bound: bound.part, default=None)
 
 
 def check_bounds(check: Check, answer: CheckResult) -> Iterator[Bound]:
-    """All numbers that the check compares with what it measured; none where it measured nothing."""
+    """Yield every bound of the check with its measured value; none if the check measured nothing."""
     measured = answer.measured
     if answer.value is UNKNOWN or isinstance(measured, str) or measured is None:
         return
@@ -294,10 +287,9 @@ def check_bounds(check: Check, answer: CheckResult) -> Iterator[Bound]:
         if limit is not None:
             yield Bound(word, parse_quantity(limit), float(measured), unit)
     if isinstance(check, SeriesCheck) and check.for_ and answer.held is not None:
-        must = parse_duration(check.for_)
-        needed = must.seconds if must.seconds is not None else must.share if must.samples is None else must.samples
-        of = "seconds" if must.seconds is not None else "ratio" if must.share is not None else "samples"
-        yield Bound("for", float(needed or 0), answer.held, of)
+        for needed, for_unit in zip(parse_duration(check.for_), ("seconds", "samples", "ratio"), strict=True):
+            if needed is not None:
+                yield Bound("for", float(needed), answer.held, for_unit)
 
 
 def _limits(check: Check, answer: CheckResult) -> Limits:

@@ -1,9 +1,9 @@
-"""Condition lines: names of checks with `and`, `or`, `not`, `N of (...)`, in Kleene's three-valued logic.
+"""Conditions: names of checks with `and`, `or`, `not`, `N of (...)`, in Kleene's three-valued logic.
 
-convoy or (spinning and not network)
-2 of (policy, busy, toggled)
+    convoy or (spinning and not network)
+    2 of (policy, busy, toggled)
 
-The smallest change that would have made a condition true, or false, for `explain`.
+Also the smallest change that would make a condition true or false, for `explain`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from thpdiag.model.numeric import Ints, np
 
 _TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w-]*)|(?P<number>\d+)|(?P<sign>[(),]))")
 NO, UNKNOWN, YES = Verdict3.NO, Verdict3.UNKNOWN, Verdict3.YES
-_NEGATED = {NO: YES, UNKNOWN: UNKNOWN, YES: NO}
+_NEGATION = {NO: YES, UNKNOWN: UNKNOWN, YES: NO}
 
 
 class ExpressionError(ValueError):
-    """A condition that cannot be read; `at` is the offset in the text."""
+    """A syntax error in a condition; `at` is the offset in the text."""
 
     def __init__(self, message: str, at: int) -> None:
         super().__init__(message)
@@ -39,35 +39,35 @@ class Expression:
     count: int = 0
 
     def names(self) -> Iterator[str]:
-        """Names of the checks, in reading order, repeated as they stand."""
+        """Yield the names of the checks in reading order, with repetitions."""
         if self.op == "name":
             yield self.name
         for child in self.children:
             yield from child.names()
 
     def with_polarity(self) -> Iterator[tuple[str, bool]]:
-        """Each name with whether its yes speaks against the expression: those under an odd number of `not` do."""
+        """Yield each name, and whether it is negated: under an odd number of `not`."""
         if self.op == "name":
             yield self.name, False
         for child in self.children:
             yield from ((name, against is not (self.op == "not")) for name, against in child.with_polarity())
 
-    def value(self, of: Callable[[str], Verdict3]) -> Verdict3:
-        """Kleene's value of the expression, given the values of the checks."""
+    def value(self, value_of: Callable[[str], Verdict3]) -> Verdict3:
+        """Return Kleene's value of the expression, given a function that returns the value of a check."""
         if self.op == "name":
-            return of(self.name)
+            return value_of(self.name)
         if self.op == "not":
-            return _NEGATED[self.children[0].value(of)]
+            return _NEGATION[self.children[0].value(value_of)]
         needed = self.count if self.op == "of" else 1 if self.op == "or" else len(self.children)
-        return at_least(needed, [child.value(of) for child in self.children])
+        return at_least(needed, [child.value(value_of) for child in self.children])
 
-    def values(self, of: Callable[[str], Ints]) -> Ints:
-        """The same at many moments: 0 is no, 1 unknown, 2 yes."""
+    def values(self, values_of: Callable[[str], Ints]) -> Ints:
+        """Return the values at many times at once: 0 is no, 1 unknown, 2 yes."""
         if self.op == "name":
-            return of(self.name)
+            return values_of(self.name)
         if self.op == "not":
-            return 2 - self.children[0].values(of)
-        values = [child.values(of) for child in self.children]
+            return 2 - self.children[0].values(values_of)
+        values = [child.values(values_of) for child in self.children]
         if self.op == "of":
             return np.asarray(np.sort(values, axis=0)[-self.count])
         return np.asarray((np.maximum if self.op == "or" else np.minimum).reduce(values))
@@ -76,39 +76,39 @@ class Expression:
         if self.op == "name":
             return self.name
         if self.op == "not":
-            return f"not {self._inner(self.children[0])}"
+            return f"not {self._parenthesised(self.children[0])}"
         if self.op == "of":
             return f"{self.count} of ({', '.join(str(c) for c in self.children)})"
-        return f" {self.op} ".join(self._inner(c) for c in self.children)
+        return f" {self.op} ".join(self._parenthesised(c) for c in self.children)
 
     @staticmethod
-    def _inner(child: Expression) -> str:
+    def _parenthesised(child: Expression) -> str:
         return f"({child})" if child.op in ("and", "or") else str(child)
 
 
 def negate(value: Verdict3) -> Verdict3:
-    return _NEGATED[value]
+    return _NEGATION[value]
 
 
 def at_least(needed: int, values: list[Verdict3]) -> Verdict3:
-    """Yes if `needed` are yes, no if they cannot be, unknown between."""
+    """Yes if at least `needed` values are yes, no if that is impossible, else unknown."""
     if values.count(YES) >= needed:
         return YES
     return UNKNOWN if len(values) - values.count(NO) >= needed else NO
 
 
 def parse(text: str) -> Expression:
-    """Read a condition line. ExpressionError with the offset if it is wrong."""
+    """Parse a condition. Raise ExpressionError with the offset of a syntax error."""
     tokens: list[tuple[str, str, int]] = []
-    at = 0
-    while at < len(text.rstrip()):
-        found = _TOKEN.match(text, at)
-        if not found:
-            at += len(text[at:]) - len(text[at:].lstrip())
-            raise ExpressionError(f"'{text[at]}' has no place in a condition", at)
-        kind = str(found.lastgroup)
-        tokens.append((kind, found[kind], found.start(kind)))
-        at = found.end()
+    offset = 0
+    while offset < len(text.rstrip()):
+        match = _TOKEN.match(text, offset)
+        if not match:
+            offset += len(text[offset:]) - len(text[offset:].lstrip())
+            raise ExpressionError(f"'{text[offset]}' has no place in a condition", offset)
+        kind = str(match.lastgroup)
+        tokens.append((kind, match[kind], match.start(kind)))
+        offset = match.end()
     return _Parser(tokens, len(text)).parse()
 
 
@@ -177,47 +177,47 @@ class _Parser:
         return Expression("of", children=tuple(items), count=count)
 
 
-MOST_CHANGES = 4
-FAR = 1e6  # how far a check without a number is from the other answer: farther than those with one
+MAX_CHANGES = 4
+UNMEASURED_DISTANCE = 1e6  # distance of a check without a number: larger than all others
 Values = Mapping[str, Verdict3]  # of checks, by name
 Changes = list[tuple[str, Verdict3]]
 
 
-def smallest_change(expression: Expression, values: Values, far: Mapping[str, float] | None = None) -> Changes:
-    """The fewest checks, and the value each would need, that make the condition yes; empty if there is none.
+def smallest_change(expression: Expression, values: Values, distances: Mapping[str, float] | None = None) -> Changes:
+    """Return the fewest checks, with the value each would need, that make the condition yes; empty if there are none.
 
-    Among equally few, those that change an unknown come first: they may be a matter of missing input only. Then those
-    that are nearest: `far` says how far the number of a check is from its bound, relative to that.
+    Of equally few, unknown checks are preferred, because only input may be missing. Then the nearest ones: `distances`
+    is how far the measured value of a check is from its bound, relative to the bound.
     """
-    others = {name: [v for v in (Verdict3.YES, Verdict3.NO) if values[name] is not v] for name in expression.names()}
-    return _fewest(expression, values, others, far or {}, lambda value: value is Verdict3.YES)
+    choices = {name: [v for v in (Verdict3.YES, Verdict3.NO) if values[name] is not v] for name in expression.names()}
+    return _smallest_change(expression, values, choices, distances or {}, lambda value: value is Verdict3.YES)
 
 
 def smallest_silencing_change(
-    expression: Expression, values: Values, far: Mapping[str, float] | None = None
+    expression: Expression, values: Values, distances: Mapping[str, float] | None = None
 ) -> Changes:
-    """The fewest checks that would have to say the opposite for a condition that holds to hold no longer."""
+    """Return the fewest checks that would need the opposite value for a condition to hold no longer."""
     decided = [name for name in expression.names() if values[name] is not Verdict3.UNKNOWN]
-    others = {name: [negate(values[name])] for name in decided}
-    return _fewest(expression, values, others, far or {}, lambda value: value is not Verdict3.YES)
+    choices = {name: [negate(values[name])] for name in decided}
+    return _smallest_change(expression, values, choices, distances or {}, lambda value: value is not Verdict3.YES)
 
 
-def _fewest(
+def _smallest_change(
     expression: Expression,
     values: Values,
-    others: Mapping[str, Iterable[Verdict3]],
-    far: Mapping[str, float],
-    reached: Callable[[Verdict3], bool],
+    choices: Mapping[str, Iterable[Verdict3]],
+    distances: Mapping[str, float],
+    is_reached: Callable[[Verdict3], bool],
 ) -> Changes:
-    """The fewest checks with one of their other values each with which the condition is as it should be."""
-    for count in range(1, min(len(others), MOST_CHANGES) + 1):
+    """Return the fewest checks, each with an alternative value, for which the value of the condition is as required."""
+    for count in range(1, min(len(choices), MAX_CHANGES) + 1):
         options = []
-        for chosen in combinations(others, count):
-            for given in product(*(others[name] for name in chosen)):
-                wanted = list(zip(chosen, given, strict=True))
-                if reached(expression.value({**values, **dict(wanted)}.__getitem__)):
-                    unknown = sum(values[name] is Verdict3.UNKNOWN for name in chosen)
-                    options.append((-unknown, sum(far.get(name, FAR) for name in chosen), wanted))
+        for names in combinations(choices, count):
+            for new_values in product(*(choices[name] for name in names)):
+                changes = list(zip(names, new_values, strict=True))
+                if is_reached(expression.value({**values, **dict(changes)}.__getitem__)):
+                    unknown = sum(values[name] is Verdict3.UNKNOWN for name in names)
+                    options.append((-unknown, sum(distances.get(name, UNMEASURED_DISTANCE) for name in names), changes))
         if options:
             return min(options, key=lambda option: (*option[:2], str(option[2])))[2]
     return []

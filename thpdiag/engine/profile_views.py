@@ -1,15 +1,15 @@
-"""What a report shows of a profile: its tree of calls, and how it went over time.
+"""Views of a profile for reports: its call tree, and its course over time.
 
-The tree of calls is without its small branches: what a report can hold of a million different stacks. A node is a path
-from the task's name over the outermost function inwards. A node of less than `LEAST` of the non-idle weight is folded
-into its caller, whose own weight then says so much more; nothing is left out of the sum. Large recordings keep at most
-`MOST_NODES` nodes: the limit rises until that holds.
+The call tree omits small branches, so that a report can hold a million different stacks. A node is a path from the
+task's name through the outermost function inwards. A node of less than `MIN_NODE_SHARE` of the non-idle weight is
+folded into its caller and its weight added there, so that the sum is complete. Large recordings keep at most
+`MAX_NODES` nodes: the limit rises until that holds.
 
-Over time: the share of a signature, pictures of it, and the moment from which on it is bad. Times are in bins of 10 ms
-since the profile's start, as the model keeps them. Shares are weights of what surely matched over the weight that is
-not idle; a stretch with too few samples has no share. Texts of `--deltatime` and `--reltime` have no time
-(`Profile.has_time`): nothing is said about them. The picture is flamescope's subsecond-offset heat map: a column is a
-second, a row a part of it, so that what comes back every 100 ms shows as well as what lasts for a minute.
+Over time: the share of a signature, heat maps, and the moment at which it becomes bad. Times are in bins of 10 ms since
+the profile's start, as in the model. Shares are the weight of sure matches over the non-idle weight; a bucket with too
+few samples has no share. Texts of `--deltatime` and `--reltime` have no time (`Profile.has_time`) and no such views.
+The heat map is flamescope's subsecond-offset heat map: a column is a second, a row a part of it, so that a pattern of
+100 ms shows as well as one of a minute.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from thpdiag.model.ragged import starts_of
 
 Floats = NDArray[np.float64]
 
-LEAST = 0.0005  # of the non-idle weight (DESIGN 5)
-MOST_NODES = 2000
-DENSE = 1 << 23  # tasks times chains that are added up in one array
-FEW = "other tasks"  # all that are too small to be named
-NO_NAME = "?"  # of a task
+MIN_NODE_SHARE = 0.0005  # of the non-idle weight (DESIGN 5)
+MAX_NODES = 2000
+MAX_DENSE_CELLS = 1 << 23  # tasks times chains: up to this size their weights are summed in a dense array
+SMALL_TASKS = "other tasks"  # the node of all tasks too small for a node of their own
+NO_NAME = "?"  # a task without a name
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """`stacks` are paths joined by `;` with their own share, the largest first.
+    """A call tree: `stacks` are paths joined by `;` with their own share, the largest first.
 
-    `least` is the share of the smallest node that is shown, `folded` that of all samples whose innermost functions are
-    not shown but counted to a caller.
+    `least` is the share of the smallest node shown, `folded` the share of the samples whose innermost functions are
+    folded into a caller.
     """
 
     stacks: tuple[tuple[str, float], ...]
@@ -51,7 +51,7 @@ class Tree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Nodes:
-    """All nodes, callers before those they call. `label` is the number of a task, then of a function."""
+    """All nodes, callers before callees. `label` is the number of a task for roots, else of a function."""
 
     parent: Ints
     label: Ints
@@ -59,9 +59,8 @@ class _Nodes:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
-    """Tasks and chains that occur together; the chain of pair `i`, root first, is `lengths[i]` labels from
-    `labels[begins[i]]` on."""
+class _TaskChains:
+    """The chains of each task. Chain `i`, root first, has the `lengths[i]` labels from `labels[begins[i]]` on."""
 
     task: Ints
     weight: Floats
@@ -70,49 +69,51 @@ class _Pairs:
     lengths: Ints
 
 
-def call_tree(profile: CompiledProfile, most_text: int) -> Tree:
-    """The tree of a profile; its paths together are at most `most_text` characters long."""
+def call_tree(profile: CompiledProfile, max_text: int) -> Tree:
+    """Return the tree of a profile, with paths of at most `max_text` characters in total."""
     if profile.weight <= 0:
-        return Tree((), LEAST, 0.0)
+        return Tree((), MIN_NODE_SHARE, 0.0)
     names, number = _labels(profile.profile.frames)
-    tasks, pairs = _pairs(profile, number, np.fromiter((name.startswith("[") for name in names), np.bool_, len(names)))
-    nodes, end, depth = _grow_tree(pairs, len(names), LEAST * profile.weight)
-    least = max(LEAST * profile.weight, _limit(nodes.weight))
+    tasks, task_chains = _task_chains(
+        profile, number, np.fromiter((name.startswith("[") for name in names), np.bool_, len(names))
+    )
+    nodes, end, depth = _grow_tree(task_chains, len(names), MIN_NODE_SHARE * profile.weight)
+    min_weight = max(MIN_NODE_SHARE * profile.weight, _weight_limit(nodes.weight))
     while True:
-        kept = _shown_ancestor(nodes, least)
-        own = np.bincount(kept[end], pairs.weight, len(nodes.weight)).astype(np.float64)
-        paths = list(_paths(nodes, own, (tasks, names)))
-        if sum(len(path) for path, _ in paths) <= most_text:
+        shown = _shown_ancestor(nodes, min_weight)
+        own_weights = np.bincount(shown[end], task_chains.weight, len(nodes.weight)).astype(np.float64)
+        paths = list(_paths(nodes, own_weights, (tasks, names)))
+        if sum(len(path) for path, _ in paths) <= max_text:
             break
-        least *= 1.25
-    short = (kept[end] != end) | (depth < pairs.lengths)
+        min_weight *= 1.25
+    is_folded = (shown[end] != end) | (depth < task_chains.lengths)
     stacks = sorted(((path, weight / profile.weight) for path, weight in paths), key=lambda s: (-s[1], s[0]))
-    folded = float(pairs.weight[short].sum()) / profile.weight
-    return Tree(tuple(stacks), least / profile.weight, folded)
+    folded = float(task_chains.weight[is_folded].sum()) / profile.weight
+    return Tree(tuple(stacks), min_weight / profile.weight, folded)
 
 
 def frame_label(frame: Frame) -> str:
-    """A function as a report names it; one without a name by the object it is in: `[libc.so.6]`."""
+    """Return the name of a function, or for one without a name that of its object: `[libc.so.6]`."""
     name = frame.name.replace(";", ":")
     if not is_unresolved(name) or not frame.dso or frame.dso == NAMELESS:
         return name
-    place = frame.dso.removesuffix(" (deleted)").rpartition("/")[2].replace(";", ":")
-    return place if place.startswith("[") else f"[{place or frame.dso}]"
+    object_name = frame.dso.removesuffix(" (deleted)").rpartition("/")[2].replace(";", ":")
+    return object_name if object_name.startswith("[") else f"[{object_name or frame.dso}]"
 
 
 def _labels(frames: Sequence[Frame]) -> tuple[list[str], Ints]:
-    """The distinct names of the frames, and the number of the name for each frame."""
+    """The distinct labels of the frames, and the label number of each frame."""
     numbers: dict[str, int] = {}
-    of = np.fromiter((numbers.setdefault(frame_label(f), len(numbers)) for f in frames), np.int64, len(frames))
-    return list(numbers), of
+    labels = np.fromiter((numbers.setdefault(frame_label(f), len(numbers)) for f in frames), np.int64, len(frames))
+    return list(numbers), labels
 
 
-def _pairs(profile: CompiledProfile, number: Ints, nameless: Bools) -> tuple[list[str], _Pairs]:
-    """The weights of each chain in each task's name, without those that weigh nothing."""
+def _task_chains(profile: CompiledProfile, number: Ints, nameless: Bools) -> tuple[list[str], _TaskChains]:
+    """The weight of each chain in each task's name, without those of weight 0."""
     grouping, source = profile.grouping("comm"), profile.profile.chains
     count = max(1, len(source))
     keys = grouping.group * count + grouping.rows.chain
-    if count * len(grouping.names) <= DENSE:
+    if count * len(grouping.names) <= MAX_DENSE_CELLS:
         summed = np.bincount(keys, grouping.rows.weight, count * len(grouping.names))
         keys = np.flatnonzero(summed)
         weight = summed[keys]
@@ -123,110 +124,110 @@ def _pairs(profile: CompiledProfile, number: Ints, nameless: Bools) -> tuple[lis
     chain = keys % count
     names = [name.replace(";", ":") or NO_NAME for name in grouping.names]
     lengths = np.diff(starts)[chain]
-    return names, _Pairs(keys // count, weight.astype(np.float64), labels, starts[chain], lengths)
+    return names, _TaskChains(keys // count, weight.astype(np.float64), labels, starts[chain], lengths)
 
 
 def _root_first(chains: Chains, number: Ints, nameless: Bools) -> tuple[Ints, Ints]:
-    """The chains root first, as labels; nameless functions of one object that call each other are one."""
+    """The chains as labels, root first. Consecutive nameless functions of one object become one."""
     lengths = np.diff(chains.starts)
     ends = np.repeat(chains.starts[1:], lengths)
     places = np.arange(len(ends)) - np.repeat(chains.starts[:-1], lengths)
     labels = number[chains.frames[ends - 1 - places]]
-    again = np.zeros(len(labels), np.bool_)
-    again[1:] = (labels[1:] == labels[:-1]) & nameless[labels[1:]] & (places[1:] > 0)
-    before = starts_of(again)
-    return labels[~again], chains.starts - before[chains.starts]
+    is_repeated = np.zeros(len(labels), np.bool_)
+    is_repeated[1:] = (labels[1:] == labels[:-1]) & nameless[labels[1:]] & (places[1:] > 0)
+    repeated_before = starts_of(is_repeated)
+    return labels[~is_repeated], chains.starts - repeated_before[chains.starts]
 
 
-def _grow_tree(pairs: _Pairs, width: int, least: float) -> tuple[_Nodes, Ints, Ints]:
-    """All nodes of at least this weight, level by level; for each pair its innermost node and how deep that is.
-
-    A task that is too small becomes the node behind all tasks (`FEW`).
-    """
-    weight = np.bincount(pairs.task, pairs.weight)
-    few = len(weight)
-    task = np.where(weight >= least, np.arange(few), few)[pairs.task]
+def _grow_tree(task_chains: _TaskChains, width: int, min_weight: float) -> tuple[_Nodes, Ints, Ints]:
+    """All nodes of at least `min_weight`, level by level; for each chain also its innermost node and the depth of
+    that. The chains of a task that is too small end in one node for all such tasks (`SMALL_TASKS`)."""
+    weight = np.bincount(task_chains.task, task_chains.weight)
+    small_tasks = len(weight)
+    task = np.where(weight >= min_weight, np.arange(small_tasks), small_tasks)[task_chains.task]
     labels, end = np.unique(task, return_inverse=True)
-    nodes = [(np.full(len(labels), -1, np.int64), labels, np.bincount(end, pairs.weight, len(labels)))]
+    nodes = [(np.full(len(labels), -1, np.int64), labels, np.bincount(end, task_chains.weight, len(labels)))]
     depth, count = np.zeros(len(end), np.int64), len(labels)
-    alive = np.flatnonzero((task < few) & (pairs.lengths > 0))
-    while len(alive):
-        keys = end[alive] * width + pairs.labels[pairs.begins[alive] + depth[alive]]
-        found, places = np.unique(keys, return_inverse=True)
-        weight = np.bincount(places, pairs.weight[alive], len(found))
-        large = weight >= least
-        new = count + np.cumsum(large) - 1
-        alive, places = alive[large[places]], places[large[places]]
-        end[alive] = new[places]
-        depth[alive] += 1
-        nodes.append((found[large] // width, found[large] % width, weight[large]))
+    active = np.flatnonzero((task < small_tasks) & (task_chains.lengths > 0))
+    while len(active):
+        keys = end[active] * width + task_chains.labels[task_chains.begins[active] + depth[active]]
+        node_keys, node_of_key = np.unique(keys, return_inverse=True)
+        weight = np.bincount(node_of_key, task_chains.weight[active], len(node_keys))
+        is_large = weight >= min_weight
+        new = count + np.cumsum(is_large) - 1
+        active, node_of_key = active[is_large[node_of_key]], node_of_key[is_large[node_of_key]]
+        end[active] = new[node_of_key]
+        depth[active] += 1
+        nodes.append((node_keys[is_large] // width, node_keys[is_large] % width, weight[is_large]))
         count += len(nodes[-1][0])
-        alive = alive[pairs.lengths[alive] > depth[alive]]
+        active = active[task_chains.lengths[active] > depth[active]]
     parent, label, sums = (np.concatenate(column) for column in zip(*nodes, strict=True))
     return _Nodes(parent, label, sums), end, depth
 
 
-def _limit(weights: Floats) -> float:
-    """The weight that at most `MOST_NODES` nodes have."""
-    if len(weights) <= MOST_NODES:
+def _weight_limit(weights: Floats) -> float:
+    """The weight that at most `MAX_NODES` nodes have."""
+    if len(weights) <= MAX_NODES:
         return 0.0
-    return float(np.nextafter(np.partition(weights, -MOST_NODES - 1)[-MOST_NODES - 1], np.inf))
+    return float(np.nextafter(np.partition(weights, -MAX_NODES - 1)[-MAX_NODES - 1], np.inf))
 
 
-def _shown_ancestor(nodes: _Nodes, least: float) -> Ints:
-    """For each node itself, or the nearest caller that is large enough; tasks always are."""
-    kept = np.arange(len(nodes.weight))
-    small = np.flatnonzero((nodes.weight < least) & (nodes.parent >= 0))
-    for node in small.tolist():  # callers come first
-        kept[node] = kept[nodes.parent[node]]
-    return kept
+def _shown_ancestor(nodes: _Nodes, min_weight: float) -> Ints:
+    """For each node itself, or its nearest caller that is large enough. Tasks are always shown."""
+    shown = np.arange(len(nodes.weight))
+    small = np.flatnonzero((nodes.weight < min_weight) & (nodes.parent >= 0))
+    for node in small.tolist():  # callers precede callees
+        shown[node] = shown[nodes.parent[node]]
+    return shown
 
 
-def _paths(nodes: _Nodes, own: Floats, words: tuple[list[str], list[str]]) -> Iterator[tuple[str, float]]:
-    """The path of each node that has a weight of its own."""
-    tasks, names = words
-    known: dict[int, str] = {}
+def _paths(nodes: _Nodes, own_weights: Floats, labels: tuple[list[str], list[str]]) -> Iterator[tuple[str, float]]:
+    """The path of each node with a weight of its own."""
+    tasks, names = labels
+    cached: dict[int, str] = {}
     parent, label = nodes.parent.tolist(), nodes.label.tolist()
 
     def path(node: int) -> str:
         chain = []
-        while node >= 0 and node not in known:
+        while node >= 0 and node not in cached:
             chain.append(node)
             node = parent[node]
-        text = known[node] if node >= 0 else ""
+        text = cached[node] if node >= 0 else ""
         for inner in reversed(chain):
-            at = label[inner]
-            text = f"{text};{names[at]}" if parent[inner] >= 0 else tasks[at] if at < len(tasks) else FEW
-            known[inner] = text
+            number = label[inner]
+            name = names[number] if parent[inner] >= 0 else tasks[number] if number < len(tasks) else SMALL_TASKS
+            text = f"{text};{name}" if parent[inner] >= 0 else name
+            cached[inner] = text
         return text
 
-    for node in np.flatnonzero(own > 0).tolist():
-        yield path(node), float(own[node])
+    for node in np.flatnonzero(own_weights > 0).tolist():
+        yield path(node), float(own_weights[node])
 
 
-MOST_BUCKETS = 1500  # what the result document may hold of a series
-USUAL = 50  # samples of a bucket, on average: a share of one half is then known to +-7 points (one standard error)
-FEWEST = 20  # samples below which a bucket says nothing: +-11 points
-SECOND = round(1 / BIN)  # bins
+MAX_BUCKETS = 1500  # of a series in the result document
+MEAN_BUCKET_SAMPLES = 50  # a share of one half then has a standard error of 7 points
+MIN_BUCKET_SAMPLES = 20  # a share of one half then has a standard error of 11 points
+BINS_PER_SECOND = round(1 / BIN)
 
-COLUMNS = 300  # of a picture; a longer recording has several seconds in a column
-ROWS = 50  # of a picture: a cell is 20 ms of each second, as in flamescope
-LEVELS = 9  # of a cell: one digit, so that pictures stay small in the document
+COLUMNS = 300  # of a heat map; in a longer recording a column covers several seconds
+ROWS = 50  # of a heat map: a cell is 20 ms of each second, as in flamescope
+LEVELS = 9  # of a cell: one digit, to keep heat maps small in the document
 
-DAY = 86_400  # seconds that are looked at one by one for the worst; of longer recordings several at once
+MAX_SINGLE_SECONDS = 86_400  # in longer recordings the worst stretch has several seconds
 
-# A step: what it takes to say that a recording was good before a moment and bad from then on.
-BOTH_SIDES = 2.0  # seconds of measured time on each side; shorter ones are a burst or the program's start
-SAMPLES = 200  # on each side: a share of 10 % is then known to +-2 points
-RISE = 0.10  # of the non-idle weight; smaller ones change no verdict
-TIMES = 3.0  # what was there before by a third or more is no good time
-QUIET, STEADY = 0.9, 0.75  # buckets below the middle before, above it after: one spike, or on and off, is no step
-ABRUPT = 0.5  # of the rise must happen between the fifths on both sides of the moment: a slow rise has no first moment
+# Conditions of a step: the recording is good before a moment and bad from then on.
+MIN_SIDE_SECONDS = 2.0  # measured time on each side; less is a burst or the program's start
+MIN_SIDE_SAMPLES = 200  # on each side: a share of 10 % then has a standard error of 2 points
+MIN_RISE = 0.10  # of the non-idle weight; smaller rises change no verdict
+MIN_RISE_RATIO = 3.0  # share after / share before; with a smaller ratio the time before was not good
+# Shares of the buckets below the middle before the step and above it after: excludes spikes and on/off patterns.
+MIN_LOW_BUCKETS, MIN_HIGH_BUCKETS = 0.9, 0.75
+MIN_ABRUPT_PART = 0.5  # of the rise, between the nearest fifth on each side: a slow rise has no first bad moment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShareSeries:
-    """What matched and what there was, in buckets of `size` bins from the bin `first` on."""
+    """The matched and the total weight in buckets of `size` bins, beginning with bin `first`."""
 
     first: int
     size: int
@@ -239,17 +240,17 @@ class ShareSeries:
 
     @property
     def known(self) -> Bools:
-        """The buckets with samples enough to speak of a share."""
-        enough: Bools = (self.samples >= FEWEST) & (self.weight > 0)
-        return enough
+        """Mark the buckets with enough samples for a share."""
+        is_known: Bools = (self.samples >= MIN_BUCKET_SAMPLES) & (self.weight > 0)
+        return is_known
 
     @property
     def shares(self) -> Floats:
-        """Share by bucket, NaN where it is not known."""
+        """The share of each bucket, NaN where it is unknown."""
         return np.where(self.known, self.hit / np.where(self.weight > 0, self.weight, 1.0), np.nan)
 
     def seconds(self, bucket: float) -> float:
-        """Seconds from the profile's start to the begin of a bucket, or to a place within one."""
+        """Return the seconds from the profile's start to a bucket, or to a position within one."""
         return (self.first + bucket * self.size) * BIN
 
 
@@ -257,9 +258,9 @@ class ShareSeries:
 class HeatMap:
     """Non-idle samples by second and part of a second.
 
-    `cells` are columns of `ROWS` digits from 0 to `LEVELS`: a cell of value n stands for at most n times `level`
-    samples (and more than n - 1 times). A column is `seconds` whole seconds, the first begins at `begin`, all on the
-    clock of the recording.
+    `cells` are columns of `ROWS` digits from 0 to `LEVELS`: value n stands for more than n - 1 and at most n times
+    `level` samples. A column covers `seconds` whole seconds, the first begins at `begin`, all on the clock of the
+    recording.
     """
 
     begin: int
@@ -279,7 +280,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class WorstSecond:
-    """The second (or the `seconds`) with the largest weight of a signature, and its share in it."""
+    """The second (or stretch of `seconds`) with the largest weight of a signature, and its share in it."""
 
     at: Moment
     seconds: int
@@ -288,7 +289,7 @@ class WorstSecond:
 
 @dataclass(frozen=True)
 class TimedProfile:
-    """The non-idle rows of a profile that have a time; `start` is the time of bin 0."""
+    """The non-idle rows of a profile that have a time. `start` is the time of bin 0."""
 
     profile: CompiledProfile
     start: Moment
@@ -296,63 +297,64 @@ class TimedProfile:
     @cached_property
     def rows(self) -> Rows:
         rows = self.profile.rows
-        placed = rows.bin != UNKNOWN
-        return rows if bool(placed.all()) else rows.only(placed)
+        has_time = rows.bin != UNKNOWN
+        return rows if bool(has_time.all()) else rows.only(has_time)
 
     @cached_property
     def span(self) -> tuple[int, int]:
-        """The first bin and the last one."""
+        """The first and the last bin."""
         bins = self.rows.bin
         return (int(bins.min()), int(bins.max())) if len(bins) else (0, 0)
 
-    def rows_of(self, found: ChainMatches, only: Bools | None = None) -> Bools:
-        """The rows of a signature; `only` marks the tasks whose samples may count."""
-        sure: Bools = found.sure[self.rows.chain]
+    def rows_of(self, matches: ChainMatches, only: Bools | None = None) -> Bools:
+        """Mark the rows of a signature; `only` marks the tasks whose samples count."""
+        sure: Bools = matches.sure[self.rows.chain]
         return sure if only is None else sure & only[self.rows.task]
 
-    def course(self, matched: Bools) -> ShareSeries:
-        """A signature over time."""
+    def share_series(self, matched: Bools) -> ShareSeries:
+        """Return a signature over time."""
         bins = self.span[1] - self.span[0] + 1
-        wanted = max(1, min(MOST_BUCKETS, int(self.rows.samples.sum()) // USUAL))
-        return self._course(matched, self.span[0], _handy(-(-bins // wanted)))
+        buckets = max(1, min(MAX_BUCKETS, int(self.rows.samples.sum()) // MEAN_BUCKET_SAMPLES))
+        return self._share_series(matched, self.span[0], _round_bucket_size(-(-bins // buckets)))
 
     def worst(self, matched: Bools) -> WorstSecond | None:
-        """Where most of a signature's weight is; None if it is nowhere, or if hardly anything was sampled there."""
-        first = self.span[0] - (self.span[0] + self._offset) % SECOND
-        seconds = (self.span[1] - first) // SECOND // DAY + 1
-        course = self._course(matched, first, seconds * SECOND)
-        hit = np.where(course.known, course.hit, 0.0)
+        """Return the second with the largest weight of a signature; None if it is nowhere, or has too few samples
+        there."""
+        first = self.span[0] - (self.span[0] + self._offset_bins) % BINS_PER_SECOND
+        seconds = (self.span[1] - first) // BINS_PER_SECOND // MAX_SINGLE_SECONDS + 1
+        series = self._share_series(matched, first, seconds * BINS_PER_SECOND)
+        hit = np.where(series.known, series.hit, 0.0)
         if hit.max() <= 0:
             return None
-        at = int(hit.argmax())
-        return WorstSecond(self.start.plus(course.seconds(at)), seconds, float(hit[at] / course.weight[at]))
+        index = int(hit.argmax())
+        return WorstSecond(self.start.plus(series.seconds(index)), seconds, float(hit[index] / series.weight[index]))
 
-    def picture(self, matched: Bools | None = None, level: int = 0) -> HeatMap:
-        """Samples of a signature, or all; `level` is that of the picture that it is to be compared with."""
+    def heat_map(self, matched: Bools | None = None, level: int = 0) -> HeatMap:
+        """Return a heat map of a signature, or of all samples. `level` is that of a heat map to compare with."""
         rows = self.rows if matched is None else self.rows.only(matched)
-        begin = (self.span[0] + self._offset) // SECOND
-        columns = (self.span[1] + self._offset) // SECOND - begin + 1
+        begin = (self.span[0] + self._offset_bins) // BINS_PER_SECOND
+        columns = (self.span[1] + self._offset_bins) // BINS_PER_SECOND - begin + 1
         seconds = -(-columns // COLUMNS)
-        at = rows.bin.astype(np.int64) + self._offset
-        cell = (at // SECOND - begin) // seconds * ROWS + at % SECOND * ROWS // SECOND
+        bins = rows.bin.astype(np.int64) + self._offset_bins
+        cell = (bins // BINS_PER_SECOND - begin) // seconds * ROWS + bins % BINS_PER_SECOND * ROWS // BINS_PER_SECOND
         counts = np.bincount(cell, rows.samples, -(-columns // seconds) * ROWS)
         level = level or max(1, -(-int(counts.max(initial=0)) // LEVELS))
         digits = np.minimum(np.ceil(counts / level), LEVELS).astype(np.uint8)
         return HeatMap(begin, seconds, level, digits.reshape(-1, ROWS))
 
-    def onset(self, course: ShareSeries) -> Step | None:
-        """The first bad moment of a signature (`stepped`)."""
-        if (step := find_step(course)) is None:
+    def first_step(self, series: ShareSeries) -> Step | None:
+        """Return the first bad moment of a signature (`find_step`)."""
+        if (step := find_step(series)) is None:
             return None
         bucket, before, after = step
-        return Step(self.start.plus(course.seconds(bucket)), before, after)
+        return Step(self.start.plus(series.seconds(bucket)), before, after)
 
     @property
-    def _offset(self) -> int:
-        """Bins from the clock's zero to the profile's start."""
+    def _offset_bins(self) -> int:
+        """The number of bins from zero of the clock to the profile's start."""
         return round(self.start.seconds / BIN)
 
-    def _course(self, matched: Bools, first: int, size: int) -> ShareSeries:
+    def _share_series(self, matched: Bools, first: int, size: int) -> ShareSeries:
         rows = self.rows
         number = (rows.bin.astype(np.int64) - first) // size
         weight = np.bincount(number, rows.weight)
@@ -362,56 +364,62 @@ class TimedProfile:
 
 
 def timed_profile(profile: CompiledProfile) -> TimedProfile | None:
-    """The profile over time, None if its source has no times."""
+    """Return the profile over time, or None if its source has no times."""
     source = profile.profile
     if not source.has_time or source.start is None:
         return None
-    found = TimedProfile(profile, source.start)
-    return found if len(found.rows) else None
+    timed = TimedProfile(profile, source.start)
+    return timed if len(timed.rows) else None
 
 
-def find_step(course: ShareSeries) -> tuple[int, float, float] | None:
-    """The bucket at which the share steps up for good, and the shares before and from it on.
+def find_step(series: ShareSeries) -> tuple[int, float, float] | None:
+    """Return the bucket at which the share rises for good, and the shares before and after.
 
-    None if there is no such moment: it was bad from the start, never, now and then, or became so slowly. The split is
-    the one with the largest sum of squares between its two sides (a regression tree's first cut), among those with
-    enough measured time and samples on both; it counts only if it is a step (the constants above say what that takes).
+    The result is None if there is no such moment: the share is high from the start, never, now and then, or rises
+    slowly. The split is the one with the largest sum of squares between its two sides (a regression tree's first cut),
+    among those with enough measured time and samples on both sides; it counts only if it is a step (see the constants
+    above).
     """
-    at = np.flatnonzero(course.known)
-    hit, weight, samples = course.hit[at], course.weight[at], course.samples[at]
-    least = max(1, round(BOTH_SIDES / (course.size * BIN)))
-    if len(at) < 2 * least:
+    known = np.flatnonzero(series.known)
+    hit, weight, samples = series.hit[known], series.weight[known], series.samples[known]
+    min_buckets = max(1, round(MIN_SIDE_SECONDS / (series.size * BIN)))
+    if len(known) < 2 * min_buckets:
         return None
     left = [np.cumsum(column)[:-1] for column in (hit, weight, samples)]
     right = [column.sum() - part for column, part in zip((hit, weight, samples), left, strict=True)]
     before, after = left[0] / left[1], right[0] / right[1]
-    number = np.arange(1, len(at))
-    allowed = (number >= least) & (number <= len(at) - least) & (left[2] >= SAMPLES) & (right[2] >= SAMPLES)
-    between = np.where(allowed & (after > before), left[1] * right[1] * (after - before) ** 2, 0.0)
-    if not len(between) or between.max() <= 0:
+    number = np.arange(1, len(known))
+    allowed = (
+        (number >= min_buckets)
+        & (number <= len(known) - min_buckets)
+        & (left[2] >= MIN_SIDE_SAMPLES)
+        & (right[2] >= MIN_SIDE_SAMPLES)
+    )
+    squares = np.where(allowed & (after > before), left[1] * right[1] * (after - before) ** 2, 0.0)
+    if not len(squares) or squares.max() <= 0:
         return None
-    split = int(between.argmax())
+    split = int(squares.argmax())
     low, high = float(before[split]), float(after[split])
-    if high - low < RISE or high < TIMES * low or not _is_step(hit / weight, split + 1, low, high):
+    if high - low < MIN_RISE or high < MIN_RISE_RATIO * low or not _is_step(hit / weight, split + 1, low, high):
         return None
-    return int(at[split + 1]), low, high
+    return int(known[split + 1]), low, high
 
 
 def _is_step(shares: Floats, split: int, low: float, high: float) -> bool:
-    """Whether the shares stay on their side of the middle, and change at the split and not over all the time."""
+    """Whether the shares stay on their side of the middle, and change at the split rather than gradually."""
     middle = (low + high) / 2
-    if (shares[:split] < middle).mean() < QUIET or (shares[split:] > middle).mean() < STEADY:
+    if (shares[:split] < middle).mean() < MIN_LOW_BUCKETS or (shares[split:] > middle).mean() < MIN_HIGH_BUCKETS:
         return False
-    near = max(1, min(split, len(shares) - split) // 5)
-    rise = shares[split : split + near].mean() - shares[split - near : split].mean()
-    return bool(rise >= ABRUPT * (high - low))
+    neighbours = max(1, min(split, len(shares) - split) // 5)
+    rise = shares[split : split + neighbours].mean() - shares[split - neighbours : split].mean()
+    return bool(rise >= MIN_ABRUPT_PART * (high - low))
 
 
-def _handy(size: int) -> int:
-    """The next larger of 1, 2, 5, 10, 20, 50 ... bins."""
+def _round_bucket_size(size: int) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50 ... bins that is at least `size`."""
     step = 1
     while True:
-        for times in (1, 2, 5):
-            if step * times >= size:
-                return step * times
+        for factor in (1, 2, 5):
+            if step * factor >= size:
+                return step * factor
         step *= 10

@@ -1,6 +1,6 @@
-"""Numbers with units as people write them in rules: `30 %`, `2 /s`, `64 MiB`, `30 s`, `1 min`, `0.5`.
+"""Quantities with units as written in rules: `30 %`, `2 /s`, `64 MiB`, `30 s`, `1 min`, `0.5`.
 
-`for:` of a check: for how long a condition must hold.
+Also the durations of `for:` in checks: how long a condition must hold.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ UNITS: dict[str, float] = {
 }  # fmt: skip
 _KINDS = (("%",), ("/s", "/min", "/h"), ("s", "ms", "min", "h", "d"), ("B", "KiB", "MiB", "GiB", "TiB"),
           ("KiB/s", "MiB/s", "GiB/s", "MiB/min", "MiB/h"))  # fmt: skip
-MILLION = 1e6  # from here on people write the word, not the digits
-HUGE = 1e18  # more than any counter or memory of a host: shown as it is, without a unit of its own
+MILLION = 1e6  # from here on written as a word
+MAX_SCALED = 1e18  # above every counter or memory of a host: printed unscaled
 _QUANTITY = re.compile(r"(?P<number>[-+]?\d+(?:\.\d+)?)\s*(?P<unit>[%A-Za-z/]*)", re.ASCII)
 
 
 def parse_quantity(text: str | float) -> float:
-    """The value in base units (ratio, seconds, bytes, per second). ValueError if it is none."""
+    """Return the value in base units (ratio, seconds, bytes, per second). Raise ValueError for any other text."""
     if isinstance(text, (int, float)):
         return float(text)
-    found = _QUANTITY.fullmatch(text.strip())
-    if not found or found["unit"] not in UNITS:
+    match = _QUANTITY.fullmatch(text.strip())
+    if not match or match["unit"] not in UNITS:
         raise ValueError(f"'{text}' is not a quantity; write a number with one of {', '.join(u for u in UNITS if u)}")
-    return float(found["number"]) * UNITS[found["unit"]]
+    return float(match["number"]) * UNITS[match["unit"]]
 
 
 def split_unit(text: str | float) -> tuple[float, str]:
-    """The value in base units, and the unit as it is written. ValueError if it is none."""
-    found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
-    return parse_quantity(text), found["unit"] if found else ""
+    """Return the value in base units and the unit as written. Raise ValueError if the text is not a quantity."""
+    match = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
+    return parse_quantity(text), match["unit"] if match else ""
 
 
 def format_bound(text: str | float) -> str:
-    """A quantity of a rule as the figures beside it are written: `51,200/s` for `51200 /s`."""
-    found = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
-    number, unit = (found["number"], found["unit"]) if found else (text, "")
+    """Return a quantity of a rule in the format of measured values: `51,200/s` for `51200 /s`."""
+    match = None if isinstance(text, int | float) else _QUANTITY.fullmatch(text.strip())
+    number, unit = (match["number"], match["unit"]) if match else (text, "")
     return f"{float(number):,.12g}{'' if unit.startswith('/') else ' '}{unit}".rstrip()
 
 
 def units_like(unit: str) -> tuple[str, ...]:
-    """The units of the same kind, this one among them: a share is no number of pages, and 30 is not 30 %."""
+    """Return the units of the same kind, including the unit itself. A number without a unit is never a percentage."""
     return next((kind for kind in _KINDS if unit in kind), (unit,))
 
 
 def format_quantity(value: float, unit: str) -> str:
-    """A value of the vocabulary's unit as people read it."""
+    """Return a value in a unit of the vocabulary as text for people."""
     if not math.isfinite(value):
         return "unbounded"
-    if abs(value) >= HUGE:
+    if abs(value) >= MAX_SCALED:
         return f"{value:.3g} {unit}".rstrip()
     if unit == "ratio":
         return _percent(100 * value)
@@ -64,12 +64,12 @@ def format_quantity(value: float, unit: str) -> str:
     if unit == "seconds":
         return _seconds(value)
     if unit == "1/s":
-        return f"{_millions(value) if abs(value) >= MILLION else _format_number(value)}/s"
-    return f"{_format_number(value)} {unit}" if unit not in ("", "1") else _format_number(value)
+        return f"{_number_in_words(value) if abs(value) >= MILLION else _scale_number(value)}/s"
+    return f"{_scale_number(value)} {unit}" if unit not in ("", "1") else _scale_number(value)
 
 
 def _percent(value: float) -> str:
-    """With as many digits as it takes that what is there is not 0 %, and what is not all is not 100 %."""
+    """Enough digits that a positive value is not shown as 0 % and a value below one not as 100 %."""
     if 0 < value < 0.05:
         return f"{value:.2f} %" if value >= 0.005 else "less than 0.01 %"
     return "100 %" if (text := f"{value:.1f}") == "100.0" else f"{text} %"
@@ -90,10 +90,10 @@ def _seconds(value: float) -> str:
     return f"{value:.0f} s" if abs(value) >= 10 else f"{value:.2g} s"
 
 
-def _format_number(value: float) -> str:
-    """A count is told to the last digit up to ten million; of a figure that is none three or four digits tell."""
+def _scale_number(value: float) -> str:
+    """Counts below ten million have all digits; other numbers have three or four significant digits."""
     if abs(value) >= (10 * MILLION if value == int(value) else MILLION):
-        return _millions(value)
+        return _number_in_words(value)
     if value == int(value):
         return f"{int(value):,}"
     if abs(value) >= 1000:
@@ -101,13 +101,13 @@ def _format_number(value: float) -> str:
     return f"{value:,.1f}" if abs(value) >= 10 else f"{value:.3g}"
 
 
-def _millions(value: float) -> str:
+def _number_in_words(value: float) -> str:
     """68.8 million, 1.35 million."""
     step, word = next(((s, w) for s, w in ((1e12, "trillion"), (1e9, "billion")) if abs(value) >= s), (1e6, "million"))
     return f"{value / step:,.{2 if abs(value) < 10 * step else 1 if abs(value) < 100 * step else 0}f} {word}"
 
 
-_FOR = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
+_DURATION = re.compile(r"(?P<samples>\d+) samples?|(?P<share>\d+(?:\.\d+)?) ?% of samples|(?P<time>.+)")
 
 
 class Duration(NamedTuple):
@@ -119,12 +119,12 @@ class Duration(NamedTuple):
 
 
 def parse_duration(text: str | None) -> Duration:
-    """Read `30 s`, `3 samples`, `50 % of samples`; nothing means one sample."""
+    """Parse `30 s`, `3 samples` or `50 % of samples`; None means one sample."""
     if text is None:
         return Duration(samples=1)
-    found = _FOR.fullmatch(text.strip())
-    if found and found["samples"]:
-        return Duration(samples=int(found["samples"]))
-    if found and found["share"]:
-        return Duration(share=float(found["share"]) / 100)
+    match = _DURATION.fullmatch(text.strip())
+    if match and match["samples"]:
+        return Duration(samples=int(match["samples"]))
+    if match and match["share"]:
+        return Duration(share=float(match["share"]) / 100)
     return Duration(seconds=parse_quantity(text))

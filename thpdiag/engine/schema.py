@@ -1,10 +1,10 @@
-"""The form of a rule file, checked by pydantic; `thpdiag rules schema` prints it as JSON Schema for editors.
+"""The form of a rule file, validated by pydantic; `thpdiag rules schema` prints it as JSON Schema for editors.
 
-Every check is a mapping with one word that says what it looks at (`fact`, `series`, `change`, `profile`, `event`,
-`process`, `toggle`, `rule`). Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
+Every check is a mapping with exactly one of the keys `fact`, `series`, `change`, `profile`, `event`, `process`,
+`toggle`, `rule`. Quantities are numbers with a unit (`30 %`, `2 /s`, `64 MiB`, `30 s`) or `$param`.
 """
 
-# Annotations are evaluated where they stand: as strings pydantic would compile each of them at every start.
+# Without `from __future__ import annotations`: pydantic would compile each annotation from its string at every start.
 
 import re
 from typing import Annotated, Any, Literal, Self
@@ -15,40 +15,41 @@ from thpdiag.engine.quantity import parse_quantity, split_unit
 from thpdiag.knowledge.platforms import era_of_behaviour
 from thpdiag.knowledge.switches import compared_figures, switches
 
-OTHER_SETTING = "recording.other_setting"  # what a comparison lacks, as the vocabulary names it
-Effect = Literal["kernel", "stalls", "work", "growth", "sys_share"]  # kinds, or one figure (knowledge/switches.yaml)
+OTHER_SETTING = "recording.other_setting"  # vocabulary name for the missing second side of a `toggle` check
+Effect = Literal["kernel", "stalls", "work", "growth", "sys_share"]  # kinds, or one metric (knowledge/switches.yaml)
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
 Status = Literal["draft", "test", "stable", "deprecated"]
 Role = Literal["root_cause", "contributing", "configuration", "risk", "alternative", "context"]
-_PART = re.compile(r"\d+ samples?|\d+(?:\.\d+)? ?% of samples")
-_TIMES = ("s", "ms", "min", "h", "d")
+_SAMPLE_DURATION = re.compile(r"\d+ samples?|\d+(?:\.\d+)? ?% of samples")
+_TIME_UNITS = ("s", "ms", "min", "h", "d")
 Entity = Literal["process", "zone", "cpu", "device", "cgroup", "thp_size"]
 
 
-def _is_quantity(value: str | float) -> str | float:
+def _check_quantity(value: str | float) -> str | float:
     if not (isinstance(value, str) and value.startswith("$")):
         parse_quantity(value)
     return value
 
 
-def _is_number(value: str | float) -> str | float:
+def _check_number(value: str | float) -> str | float:
     parse_quantity(value)
     return value
 
 
-def _is_duration(value: str) -> str:
-    if not (value.startswith("$") or _PART.fullmatch(value.strip())) and split_unit(value)[1] not in _TIMES:
+def _check_duration(value: str) -> str:
+    is_exempt = value.startswith("$") or _SAMPLE_DURATION.fullmatch(value.strip())
+    if not is_exempt and split_unit(value)[1] not in _TIME_UNITS:
         raise ValueError(f"'{value}' is not a duration; write `30 s`, `3 samples` or `50 % of samples`")
     return value
 
 
-Quantity = Annotated[str | float, AfterValidator(_is_quantity)]
+Quantity = Annotated[str | float, AfterValidator(_check_quantity)]
 Names = str | Annotated[list[str], Field(min_length=1)]
 
 
 def as_list(names: Names | None) -> list[str]:
-    """What a rule names, one or several; none where the key is missing."""
+    """Return one name or several as a list, empty if the key is missing."""
     return [names] if isinstance(names, str) else list(names or ())
 
 
@@ -61,7 +62,7 @@ class Strict(BaseModel):
 class Param(Strict):
     """A threshold. `means` says what it is and why this number."""
 
-    default: Annotated[str | float, AfterValidator(_is_number)]
+    default: Annotated[str | float, AfterValidator(_check_number)]
     means: str = Field(min_length=20)
     no_case: str | None = Field(
         default=None, min_length=20, description="why no case notices if the value is doubled or halved"
@@ -69,16 +70,16 @@ class Param(Strict):
 
 
 class AnyCheck(Strict):
-    """What all kinds of checks tell of themselves."""
+    """Base class of all kinds of checks."""
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """The names of facts and metrics that it asks for itself."""
+        """The names of the facts and metrics that the check reads."""
         return ()
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What decides it: names of the vocabulary, or `profile`, `kernel_log`, `task_stack`."""
+        """The data that decides the check: vocabulary names, or `profile`, `kernel_log`, `task_stack`."""
         return self.metrics
 
 
@@ -100,14 +101,14 @@ class FactCheck(AnyCheck):
 
     @field_validator("is_", "one_of", "is_not")
     @classmethod
-    def _era_codes(cls, value: Any, info: ValidationInfo) -> Any:
-        """Of `kernel.era` rules name the behaviour; the fact itself is a code."""
+    def _resolve_era(cls, value: Any, info: ValidationInfo) -> Any:
+        """Replace a behaviour, by which rules name a `kernel.era`, with the code that the fact has."""
         if info.data.get("fact") != "kernel.era":
             return value
         return [era_of_behaviour(str(v)) for v in value] if isinstance(value, list) else era_of_behaviour(str(value))
 
     @model_validator(mode="after")
-    def _one_test(self) -> Self:
+    def _require_test(self) -> Self:
         tests = [self.is_, self.one_of, self.is_not, self.above, self.below, self.matches, self.present]
         if not any(t is not None for t in tests):
             raise ValueError("does not check the value; add one of is, one_of, is_not, above, below, matches, present")
@@ -135,7 +136,7 @@ class SeriesCheck(AnyCheck):
     as_: As = Field(default="level", alias="as")
     above: Quantity | None = None
     below: Quantity | None = None
-    for_: Annotated[str, AfterValidator(_is_duration)] | None = Field(default=None, alias="for")
+    for_: Annotated[str, AfterValidator(_check_duration)] | None = Field(default=None, alias="for")
     min_samples: int = Field(default=1, ge=1, description="fewer values leave the check unknown")
 
     @model_validator(mode="after")
@@ -173,7 +174,7 @@ class Change(Strict):
     within: Quantity | None = Field(default=None, description="of a longer window its busiest stretch of so long")
 
     @model_validator(mode="after")
-    def _of_counters_alone(self) -> Self:
+    def _check_within(self) -> Self:
         if self.within is not None and (self.per is not None or self.as_ != "growth" or self.below is None):
             raise ValueError("`within` needs `below`, and goes neither with `per` nor with `as: climb`")
         return self
@@ -214,7 +215,7 @@ class Profile(Strict):
     measures: Literal["cpu", "off-cpu", "calls"] = "cpu"
 
     @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def _check_place(self) -> Self:
         if (self.self_ is None) == (self.anywhere is None):
             raise ValueError("needs exactly one of self and anywhere")
         if (self.at_least is None) == (self.below is None):
@@ -224,7 +225,7 @@ class Profile(Strict):
         return self
 
 
-# What the input lacks, by what the recording would have to measure.
+# The vocabulary name of missing call stacks, by the quantity they measure.
 PROFILE_NAMES = {"cpu": "profile", "off-cpu": "profile.off_cpu", "calls": "profile.calls"}
 
 
@@ -265,7 +266,7 @@ class Process(Strict):
     )
 
     @model_validator(mode="after")
-    def _somebody(self) -> Self:
+    def _check_selection(self) -> Self:
         if self.app is None and self.comm is None and self.args is None:
             raise ValueError("selects no process; add app, comm, or args")
         return self
@@ -409,8 +410,8 @@ class CaseFile(Strict):
     explains: list[str] = Field(default_factory=list, description="rules that also fire, and follow from this finding")
 
     @model_validator(mode="after")
-    def _of_a_state(self) -> Self:
-        beside = [name for name in ("stacks", "flat", "off_cpu", "calls", "series") if getattr(self, name)]
-        if self.states and beside:
-            raise ValueError(f"{', '.join(beside)} beside states would be left out; put it into the state it is of")
+    def _check_states(self) -> Self:
+        fields = [name for name in ("stacks", "flat", "off_cpu", "calls", "series") if getattr(self, name)]
+        if self.states and fields:
+            raise ValueError(f"{', '.join(fields)} beside states would be left out; put it into the state it is of")
         return self

@@ -1,4 +1,4 @@
-"""How long the stages of an analysis and its rules took, for people who write rules. Never a part of a result."""
+"""Run times of the stages of an analysis and of its rules, for rule authors. They are not part of the result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TITLE = "# thpdiag timings: seconds, of all hosts, states and windows together"
 class Timings:
     """Seconds by stage and by rule, and how often each rule was judged.
 
-    What a recording needs to be ready for questions counts for the rule that asks first.
+    The preparation of a recording counts for the first rule that uses it.
     """
 
     stages: dict[str, float] = field(default_factory=dict)
@@ -24,25 +24,25 @@ class Timings:
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """The time that the block takes."""
-        begun = perf_counter()
+        """Measure the time of a stage."""
+        start = perf_counter()
         try:
             yield
         finally:
-            self.stages[name] = self.stages.get(name, 0.0) + perf_counter() - begun
+            self.stages[name] = self.stages.get(name, 0.0) + perf_counter() - start
 
     @contextmanager
     def rule(self, name: str) -> Iterator[None]:
-        """The time that one rule takes on one scene."""
-        begun = perf_counter()
+        """Measure the time of one rule on one view."""
+        start = perf_counter()
         try:
             yield
         finally:
-            self.rules[name] = self.rules.get(name, 0.0) + perf_counter() - begun
+            self.rules[name] = self.rules.get(name, 0.0) + perf_counter() - start
             self.judged[name] += 1
 
     def lines(self) -> list[str]:
-        """Tab-separated rows: stages as they came, rules from the slowest on."""
+        """Return tab-separated rows: stages in order, then rules, slowest first."""
         stages = [f"stage\t{name}\t{seconds:.6f}\t" for name, seconds in self.stages.items()]
         ranked = sorted(self.rules.items(), key=lambda row: (-row[1], row[0]))
         return [TITLE, *stages, *(f"rule\t{name}\t{seconds:.6f}\t{self.judged[name]}" for name, seconds in ranked)]

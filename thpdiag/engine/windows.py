@@ -1,13 +1,14 @@
-"""The stretches of time in which a rule may hold though it does not hold over the whole recording.
+"""Candidate windows: stretches of time in which a rule may fire though it does not over the whole recording.
 
-Candidates are where a figure that some rule asks about was beyond the rule's own bound, the time of each recording of
-call stacks, and that of each shorter recording. All rules are judged in each of them, on what was recorded then.
+Candidates are the stretches in which a metric exceeds the bound of a rule, the time of each recording of call stacks,
+and the time of each shorter recording. All rules are judged in each of them, on the data of that stretch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Any, Final, NamedTuple, cast
 
@@ -24,37 +25,35 @@ from thpdiag.host.cpu_use import cpu_use_over_time
 from thpdiag.host.memory import memory_shares, zone_facts
 from thpdiag.host.series import SHORT_SECONDS, Points, Stretch, Track, min_stretch_seconds, stretches_beyond
 from thpdiag.knowledge.vocabulary import term
-from thpdiag.model import Clock, Event, Fact, Moment, Profile
+from thpdiag.model import Clock, Event, Moment, Profile
 from thpdiag.model.facts import ClockAnchor
 from thpdiag.model.numeric import Floats, Ints, np
 
-WHOLE = 0.9  # of a recording: a stretch that is as long needs no look of its own
-SAME = 0.8  # of two stretches' time that they share: one of them will do
-WORST = 3  # stretches of one figure
-MOST = 16  # of a state
+MAX_SHARE = 0.9  # of a recording: a longer stretch is practically the whole recording
+MAX_OVERLAP = 0.8  # share of common time above which two stretches count as one
+MAX_STRETCHES_PER_METRIC = 3
+MAX_WINDOWS = 16  # of a state
 FREE_BLOCKS = "node_buddyinfo_blocks_order9"
-UNKNOWN_THEN: Final = 1  # of `Expression.values`
-YES_THEN: Final = 2
-FEWEST = 5  # rows of a recording that has a window of its own
+UNKNOWN_CODE: Final = 1  # codes of verdicts in `Expression.values`
+YES_CODE: Final = 2
+MIN_ROWS = 5  # of a recording that gets a window of its own
 Bound = tuple[str, str, float, float]  # metric, level or rate, above, below
 
 
 def candidate_windows(rules: Sequence[Rule], view: StateView) -> list[Stretch]:
-    """The candidates of a state, the worst first; none if its recordings are short or have no times."""
-    able = [
-        rule for rule in rules if rule.file.role != "context"
-    ]  # what surrounds a cause has no worst time of its own
-    found = [*_of_figures(able, view), *_of_processes(able, view), *_of_conditions(able, view)]
-    found += [*_of_profiles(view), *_of_recordings(view)]
-    return _distinct(found, MOST)
+    """Return the candidate windows of a state, worst first. Recordings that are short or have no times yield none."""
+    rules = [rule for rule in rules if rule.file.role != "context"]  # context rules describe the whole recording
+    stretches = [*_metric_stretches(rules, view), *_process_stretches(rules, view), *_condition_stretches(rules, view)]
+    stretches += [*_profile_stretches(view), *_recording_stretches(view)]
+    return _distinct(stretches, MAX_WINDOWS)
 
 
-def _of_figures(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
-    """The worst stretches of each figure of the host: the very worst of all first."""
+def _metric_stretches(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
+    """The worst stretches of each host metric: first the worst of each, then the second worst, and so on."""
     bounds = dict.fromkeys(b for rule in rules for check in rule.checks.values() if (b := _bound_of_check(check)))
     ranked = [_worst_stretches(_stretches_of_bound(bound, view)) for bound in bounds]
-    for place in range(WORST):
-        yield from (one[place] for one in ranked if place < len(one))
+    for rank in range(MAX_STRETCHES_PER_METRIC):
+        yield from (stretches[rank] for stretches in ranked if rank < len(stretches))
 
 
 def _bound_of_check(check: object) -> Bound | None:
@@ -75,91 +74,92 @@ def _stretches_of_bound(bound: Bound, view: StateView) -> Iterator[Stretch]:
             yield from _shorter_stretches(track, stretches_beyond(points, low, high))
 
 
-def _shorter_stretches(track: Track, found: Iterable[Stretch]) -> Iterator[Stretch]:
-    """Those that are not nearly all of the recording."""
-    whole = track.duration or 0.0
-    yield from (one for one in found if one.seconds < WHOLE * whole)
+def _shorter_stretches(track: Track, stretches: Iterable[Stretch]) -> Iterator[Stretch]:
+    """Yield the stretches that are shorter than MAX_SHARE of the recording."""
+    duration = track.duration or 0.0
+    yield from (s for s in stretches if s.seconds < MAX_SHARE * duration)
 
 
-def _worst_stretches(found: Iterable[Stretch]) -> list[Stretch]:
-    """The worst first; what several recordings saw of one storm is one stretch."""
-    return _distinct(sorted(found, key=lambda one: (-one.excess, one.first, one.last)), WORST)
+def _worst_stretches(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """The worst stretches, worst first. Stretches of several recordings of the same incident count once."""
+    return _distinct(sorted(stretches, key=lambda s: (-s.excess, s.first, s.last)), MAX_STRETCHES_PER_METRIC)
 
 
-def _distinct(found: Iterable[Stretch], most: int) -> list[Stretch]:
-    """The first of them that share little time with one another."""
+def _distinct(stretches: Iterable[Stretch], limit: int) -> list[Stretch]:
+    """The first `limit` stretches, without those that largely overlap an earlier one."""
     kept: list[Stretch] = []
-    for one in found:
-        if len(kept) < most and all(one.overlap(other) < SAME for other in kept):
-            kept.append(one)
+    for stretch in stretches:
+        if len(kept) < limit and all(stretch.overlap(other) < MAX_OVERLAP for other in kept):
+            kept.append(stretch)
     return kept
 
 
-def _of_processes(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
-    """The worst stretches of a kernel thread's or program's use of the CPU."""
-    wanted = {
+def _process_stretches(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
+    """The worst stretches of CPU use by a kernel thread or program that a rule names."""
+    patterns = {
         (check.process.comm, parse_quantity(check.process.cpu_above))
         for rule in rules
         for check in rule.checks.values()
         if isinstance(check, ProcessCheck) and check.process.comm and check.process.cpu_above is not None
     }
-    for comm, bound in sorted(wanted):
-        own = cpu_use_over_time(view.catalogue, _name_filter(comm))
+    for comm, bound in sorted(patterns):
+        tracks = cpu_use_over_time(view.catalogue, partial(_has_name, comm))
         yield from _worst_stretches(
-            s for t, points in own for s in _shorter_stretches(t, stretches_beyond(points, bound, inf))
-        )[:WORST]
+            s for t, points in tracks for s in _shorter_stretches(t, stretches_beyond(points, bound, inf))
+        )[:MAX_STRETCHES_PER_METRIC]
 
 
-def _name_filter(comm: str) -> Callable[[Track], bool]:
-    return lambda track: matches_name(comm, dict(track.table.entity).get("comm", ""))
+def _has_name(comm: str, track: Track) -> bool:
+    return matches_name(comm, dict(track.table.entity).get("comm", ""))
 
 
-def _of_conditions(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
-    """The longest stretches in which conditions hold that are about several figures, or about one beside another.
+def _condition_stretches(rules: Iterable[Rule], view: StateView) -> Iterator[Stretch]:
+    """The longest stretches in which a condition over several metrics, or over the ratio of two, holds.
 
-    What a condition asks beside figures has the answer of the whole recording. Where it holds at no moment, since that
-    is unknown, the stretches are those in which it is not refuted. What is shorter than a minute is a burst: its worst
-    figures tell enough.
+    Checks of the condition that are not about metrics keep the result of the whole recording. If the condition holds at
+    no moment because of unknown results, the stretches are those in which it is not refuted. Stretches under a minute
+    are left to `_metric_stretches`.
     """
     longest = max(
         (Track("", table, table.samples).duration or 0.0 for table in view.catalogue.host_tables()), default=0.0
     )
-    for rule in rules if longest * WHOLE > SHORT_SECONDS else ():
-        figures = {name: figure for name, check in rule.checks.items() if (figure := _figure_of_check(check, view))}
-        if len(figures) < 2 and not any(isinstance(rule.checks[name], ChangeCheck) for name in figures):
+    for rule in rules if longest * MAX_SHARE > SHORT_SECONDS else ():
+        indicators = {name: f for name, check in rule.checks.items() if (f := _indicator_of_check(check, view))}
+        if len(indicators) < 2 and not any(isinstance(rule.checks[name], ChangeCheck) for name in indicators):
             continue
-        track, grid = max(figures.values(), key=lambda figure: len(figure[1]))
-        held = {
-            name: _at_moments(points, grid.index)
-            for name, (other, points) in figures.items()
+        track, grid = max(indicators.values(), key=lambda f: len(f[1]))
+        verdicts = {
+            name: _resample(points, grid.index)
+            for name, (other, points) in indicators.items()
             if other.table.clock is track.table.clock
         }
-        whole = _values_of_the_whole(rule, view)
-        values = {name: held.get(name, np.full(len(grid), whole[name])) for name in rule.checks}
+        whole_verdicts = _whole_verdicts(rule, view)
+        values = {name: verdicts.get(name, np.full(len(grid), whole_verdicts[name])) for name in rule.checks}
         for condition in dict.fromkeys((rule.when, *rule.confidence.values())):
-            names = held.keys() & {*rule.when.names(), *condition.names()}
+            names = verdicts.keys() & {*rule.when.names(), *condition.names()}
             if len(names) > 1 or any(isinstance(rule.checks[name], ChangeCheck) for name in names):
-                both = np.minimum(*(one.values(values.__getitem__) for one in (rule.when, condition)))
-                holds = both == max(both.max(), UNKNOWN_THEN)
+                both = np.minimum(*(part.values(values.__getitem__) for part in (rule.when, condition)))
+                holds = both == max(both.max(), UNKNOWN_CODE)
                 if not holds.all():
-                    found = stretches_beyond(replace(grid, values=holds.astype(float)), 0.5, inf)
-                    long = (one for one in found if one.seconds >= SHORT_SECONDS)
+                    stretches = stretches_beyond(replace(grid, values=holds.astype(float)), 0.5, inf)
+                    long = (stretch for stretch in stretches if stretch.seconds >= SHORT_SECONDS)
                     yield from _worst_stretches(_shorter_stretches(track, long))
 
 
-def _values_of_the_whole(rule: Rule, view: StateView) -> dict[str, int]:
-    """What each check says of all that was recorded."""
+def _whole_verdicts(rule: Rule, view: StateView) -> dict[str, int]:
+    """The verdict code of each check of a rule over the whole recording."""
     outcome = view.outcomes.get(rule.id)
     answers = cast("CheckResults", outcome.answers if outcome else {})
-    decided = {name: YES_THEN * (a.value is YES) for name, a in answers.items() if a.value is not UNKNOWN}
-    return {name: decided.get(name, UNKNOWN_THEN) for name in rule.checks}
+    decided = {name: YES_CODE * (a.value is YES) for name, a in answers.items() if a.value is not UNKNOWN}
+    return {name: decided.get(name, UNKNOWN_CODE) for name in rule.checks}
 
 
-def _figure_of_check(check: object, view: StateView) -> tuple[Track, Points] | None:
-    """When a check about a figure of the host holds, 1 or 0 at each moment of its best source."""
+def _indicator_of_check(check: object, view: StateView) -> tuple[Track, Points] | None:
+    """An indicator series of a check of a host metric: 1 where it holds, 0 elsewhere, at each sample of its best
+    source."""
     if isinstance(check, ChangeCheck) and isinstance(check.change.of, str) and isinstance(check.change.per, str):
         low, high = parse_quantity(check.change.above or 0), parse_quantity(check.change.below or inf)
-        return _ratio_over_time(check.change.of, check.change.per, low, high, view)
+        return _ratio_indicator(check.change.of, check.change.per, low, high, view)
     if not isinstance(check, SeriesCheck) or check.as_ not in ("level", "rate", "mean") or check.above is check.below:
         return None
     known, low, high = term(check.series), parse_quantity(check.above or 0), parse_quantity(check.below or inf)
@@ -172,8 +172,8 @@ def _figure_of_check(check: object, view: StateView) -> tuple[Track, Points] | N
     return None
 
 
-def _ratio_over_time(of: str, per: str, low: float, high: float, view: StateView) -> tuple[Track, Points] | None:
-    """The same of a counter that grows beside another one of the same source."""
+def _ratio_indicator(of: str, per: str, low: float, high: float, view: StateView) -> tuple[Track, Points] | None:
+    """An indicator series of the ratio of two counters of one source."""
     others = {id(track.table): track for track in view.catalogue.tracks(per)}
     for track in view.catalogue.tracks(of):
         other = others.get(id(track.table))
@@ -185,61 +185,61 @@ def _ratio_over_time(of: str, per: str, low: float, high: float, view: StateView
     return None
 
 
-def _at_moments(points: Points, seconds: Floats) -> Ints:
-    """Of each moment the value that speaks of the time before it; unknown behind the last one."""
-    known = np.append(YES_THEN * points.values, UNKNOWN_THEN).astype(np.int64)
+def _resample(points: Points, seconds: Floats) -> Ints:
+    """The verdict code at each of the given times: that of the sample at or after it, unknown after the last sample."""
+    known = np.append(YES_CODE * points.values, UNKNOWN_CODE).astype(np.int64)
     return known[:-1] if points.index is seconds else known[np.searchsorted(points.index, seconds)]
 
 
-def _of_profiles(view: StateView) -> Iterator[Stretch]:
-    """The time of each recording of call stacks, with a minute around it for those who count more seldom."""
-    known = view.case.anchors
+def _profile_stretches(view: StateView) -> Iterator[Stretch]:
+    """The time of each recording of call stacks, widened by a minute for sources with longer intervals."""
+    anchors = view.case.anchors
     for profile in view.state.profiles:
-        for first, last in spans(profile, known):
+        for first, last in spans(profile, anchors):
             yield Stretch(
                 first.seconds - SHORT_SECONDS, last.seconds + SHORT_SECONDS, first.clock, member=profile.cite.member
             )
 
 
-def spans(profile: Profile, known: Sequence[ClockAnchor]) -> Iterator[tuple[Moment, Moment]]:
-    """First and last moment of a recording on its own clock, and on those that something joins to it."""
+def spans(profile: Profile, anchors: Sequence[ClockAnchor]) -> Iterator[tuple[Moment, Moment]]:
+    """Yield the first and last moment of a recording, on its own clock and on the clock that an anchor maps it to."""
     if profile.start and profile.end:
         yield profile.start, profile.end
-        for join in anchors_of_profile(profile, known)[:1]:
-            yield join.wall_time(profile.start), join.wall_time(profile.end)
+        for anchor in anchors_of_profile(profile, anchors)[:1]:
+            yield anchor.wall_time(profile.start), anchor.wall_time(profile.end)
 
 
-def _of_recordings(view: StateView) -> Iterator[Stretch]:
+def _recording_stretches(view: StateView) -> Iterator[Stretch]:
     """The time of each recording that is much shorter than the longest one."""
-    found: dict[tuple[float, float, Clock], Stretch] = {}
+    stretches: dict[tuple[float, float, Clock], Stretch] = {}
     for table in view.catalogue.host_tables():
         rows = Track("", table, table.samples)
-        if table.clock and len(rows) >= FEWEST and (seconds := rows.duration) and seconds >= SHORT_SECONDS:
+        if table.clock and len(rows) >= MIN_ROWS and (seconds := rows.duration) and seconds >= SHORT_SECONDS:
             first, last = rows.samples[0].time, rows.samples[-1].time
             if first and last:
                 key = (first.seconds, last.seconds, table.clock)
-                found.setdefault(key, Stretch(first.seconds - 1e-6, last.seconds, table.clock, member=table.member))
-    longest = max((one.seconds for one in found.values()), default=0.0)
-    worth = (one for one in found.values() if min_stretch_seconds(longest) <= one.seconds < WHOLE * longest)
-    yield from (one._replace(recorded_seconds=longest) for one in worth)
+                stretches.setdefault(key, Stretch(first.seconds - 1e-6, last.seconds, table.clock, member=table.member))
+    longest = max((s.seconds for s in stretches.values()), default=0.0)
+    selected = (s for s in stretches.values() if min_stretch_seconds(longest) <= s.seconds < MAX_SHARE * longest)
+    yield from (s._replace(recorded_seconds=longest) for s in selected)
 
 
 class WindowFilter(NamedTuple):
-    """Whether something was seen within a stretch: by its own clock, or by what joins that to the stretch's."""
+    """Tests whether data lies in a window, by its own clock or by the clock that an anchor maps it to."""
 
     stretch: Stretch
-    known: Sequence[ClockAnchor]
+    anchors: Sequence[ClockAnchor]
 
-    def profile(self, profile: Profile) -> bool:
-        """Most of it."""
-        for first, last in spans(profile, self.known):
+    def has_profile(self, profile: Profile) -> bool:
+        """Whether at least half of the recording is in the window."""
+        for first, last in spans(profile, self.anchors):
             if first.clock is self.stretch.clock:
                 shared = min(last.seconds, self.stretch.last) - max(first.seconds, self.stretch.first)
                 return shared >= (last.seconds - first.seconds) / 2 and shared >= 0
         return False
 
-    def event(self, event: Event) -> bool:
-        """Or perhaps."""
+    def has_event(self, event: Event) -> bool:
+        """Whether the event is in the window, or may be because its time is unknown or on another clock."""
         time = event.time
         if time is None or time.clock is not self.stretch.clock:
             return True
@@ -247,30 +247,26 @@ class WindowFilter(NamedTuple):
 
 
 def view_of_window(view: StateView, stretch: Stretch) -> StateView:
-    """What was recorded in a stretch. Settings and what else holds for the state stay."""
+    """Return the view of a window. Settings and other data without a time remain."""
     if view.memo is not None and stretch in view.memo:
-        known: StateView = view.memo[stretch]
-        return replace(known, whole=view)
-    seen, catalogue = WindowFilter(stretch, view.case.anchors), StretchCatalogue(view.catalogue, stretch)
+        cached: StateView = view.memo[stretch]
+        return replace(cached, whole=view)
+    window, catalogue = WindowFilter(stretch, view.case.anchors), StretchCatalogue(view.catalogue, stretch)
     rows = [*catalogue.rows("node_memory_MemTotal_bytes"), *catalogue.rows(FREE_BLOCKS)]
     state = replace(
         view.state,
-        profiles=tuple(p for p in view.state.profiles if seen.profile(p)),
-        events=tuple(e for e in view.state.events if seen.event(e)),
+        profiles=tuple(p for p in view.state.profiles if window.has_profile(p)),
+        events=tuple(e for e in view.state.events if window.has_event(e)),
         facts=(
-            *(f for f in view.state.facts if not _of_a_moment(f)),
+            # A fact computed from the last row of the recording is computed again from that of the window.
+            *(f for f in view.state.facts if f.time is None or not f.name.startswith("memory.")),
             *memory_shares(rows),
             *zone_facts(rows),
         ),
     )
-    case = replace(view.case, events=tuple(e for e in view.case.events if seen.event(e)))
+    case = replace(view.case, events=tuple(e for e in view.case.events if window.has_event(e)))
     memo: dict[object, Any] | None = None if view.memo is None else {}
-    window = StateView(case, state, catalogue, others=view.others, whole=view, memo=memo)
+    window_view = StateView(case, state, catalogue, others=view.others, whole=view, memo=memo)
     if view.memo is not None:
-        view.memo[stretch] = window
-    return window
-
-
-def _of_a_moment(fact: Fact) -> bool:
-    """Whether it was computed from the last row of a recording: a stretch has a last row of its own."""
-    return fact.time is not None and fact.name.startswith("memory.")
+        view.memo[stretch] = window_view
+    return window_view

@@ -1,4 +1,4 @@
-"""Metrics, facts and symbol families as people say them, and what a check asks for in a sentence."""
+"""Metrics, facts, symbol families and the requirements of checks, in words."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ from thpdiag.knowledge.symbols import families, task_groups
 from thpdiag.knowledge.vocabulary import term
 from thpdiag.model.text import entity_name, name_entity, process_name, sentence
 
-# names of /proc/vmstat and meminfo, of the statistics by size of huge pages, of memory.stat
-_OWN = re.compile(
+# Metrics named after fields of /proc/vmstat, /proc/meminfo, the statistics per huge page size, and memory.stat.
+_KERNEL_NAME = re.compile(
     r"(?:node_vmstat_(\w+)|node_memory_(\w+)_bytes|node_thp_(?!faults_total)(\w+)|cgroup_memory_(thp_\w+)_total)(?::rate)?"
 )
-_SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, meminfo, memory.stat; the head of top
+_KERNEL_NAMES: Mapping[
+    str, tuple[str, ...]
+] = {  # fields of status, smaps, stat, vmstat, meminfo, memory.stat, and of the head of top
     "process_resident_memory_bytes": ("VmRSS", "Rss"),
     "process_virtual_memory_bytes": ("VmSize",),
     "process_anon_huge_bytes": ("AnonHugePages",),
@@ -55,42 +57,44 @@ _SPELLED: Mapping[str, tuple[str, ...]] = {  # in status, smaps, stat, vmstat, m
     "memory.anon_unmapped_ratio": ("MemTotal", "Active(anon)", "Inactive(anon)", "AnonPages", "Shmem", "SwapCached"),
     "node_allocstall_total": ALLOCSTALLS,
 }
-_ASIDE = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
+_RULE_REMARK = re.compile(r" \((?:labels?|fields|yes, no|total since boot)\b[^()]*(?:\([^()]*\)[^()]*)*\)")
 
 
 def metric_words(names: Sequence[str], entity: str = "") -> str:
-    """Metrics for people: what the vocabulary says of them; what /proc/vmstat and meminfo name, by its name there."""
+    """Return metrics in words: the kernel's names where /proc/vmstat or meminfo has them, else the vocabulary's
+    meaning."""
     words = " + ".join(map(_metric_name, names))
     return words if not entity or entity in words else sentence(name_entity(words, entity_name(entity)))
 
 
 @lru_cache(4096)
 def _metric_name(name: str) -> str:
-    if own := _OWN.fullmatch(name):
-        return str(own[own.lastindex or 0])
+    if match := _KERNEL_NAME.fullmatch(name):
+        return str(match[match.lastindex or 0])
     if order := re.fullmatch(r"node_buddyinfo_blocks_order(\d+)", name):
         return f"free blocks of order {order[1]}"
     return term_meaning(name)
 
 
 def kernel_names(name: str) -> tuple[str, ...]:
-    """How files of the kernel name a metric, or the parts of a sum or share; nothing where they do not."""
-    if own := _OWN.fullmatch(name):
-        return (str(own[own.lastindex or 0]),)
+    """Return the names that kernel files use for a metric, or for the parts of a sum or share; empty if they have
+    none."""
+    if match := _KERNEL_NAME.fullmatch(name):
+        return (str(match[match.lastindex or 0]),)
     if name.startswith("cpu_ratio."):
         return ("Cpu(s)",)
     parts = SUMS.get(name) or SHARES.get(name) or ()
-    return _SPELLED.get(name) or tuple(spelling for part in parts for spelling in kernel_names(part))
+    return _KERNEL_NAMES.get(name) or tuple(spelling for part in parts for spelling in kernel_names(part))
 
 
 def term_meaning(name: str) -> str:
-    """What the vocabulary says of a name, without what only rules need to know."""
+    """Return the meaning of a name from the vocabulary, without remarks that only rule authors need."""
     known = term(name) or term(name.removesuffix(":rate"))
-    return _ASIDE.sub("", known.means) if known else name
+    return _RULE_REMARK.sub("", known.means) if known else name
 
 
 def fact_text(name: str, labels: str, value: str) -> str:
-    """A fact as a sentence: settings as the kernel names them, other facts by what they mean."""
+    """Return a fact as a sentence: settings by their kernel names, other facts by their meaning."""
     if name == "setting.contradiction":
         return value
     if name == "boot.transparent_hugepage":
@@ -101,7 +105,7 @@ def fact_text(name: str, labels: str, value: str) -> str:
 
 
 def fact_name(name: str) -> str:
-    """A setting as the kernel names it, any other fact by what it means."""
+    """Return a setting by its kernel name, any other fact by its meaning."""
     if _is_setting(name):
         return name.removeprefix("sysctl.").replace("thp.khugepaged.", "thp.khugepaged/")
     return _metric_name(name)
@@ -113,27 +117,27 @@ def _is_setting(name: str) -> bool:
 
 
 def family_words(names: Names | None) -> str:
-    """Any of them; `=name` is one function."""
+    """Return the titles of symbol families, joined by "or"; `=name` is one function."""
     return " or ".join(families()[n].title if n in families() else n.removeprefix("=") for n in as_list(names))
 
 
 def callers_words(names: Names) -> str:
-    """All of them, in order from the called one outwards."""
+    """Return the titles of families that must all be callers, from the called one outwards."""
     return "called from " + " within ".join(family_words(name) for name in as_list(names))
 
 
-# What a yes of a check takes
+# Requirements of checks
 
 
 def requirement(check: Check) -> str:
-    """What a yes of the check takes: what it looks at, with its bounds as the rule writes them."""
+    """Return the condition for a yes of the check, with its bounds as written in the rule."""
     match check:
         case FactCheck():
-            return f"{fact_name(check.fact)} {_fact_test(check)}"
+            return f"{fact_name(check.fact)} {_fact_condition(check)}"
         case SeriesCheck():
             as_ = "" if check.as_ == "level" else f" {check.as_.replace('_', ' ')}"
-            lasting = f" for {check.for_}" if check.for_ else ""
-            return f"{metric_words([check.series])}{as_} {bound_words(check)}{lasting}"
+            duration = f" for {check.for_}" if check.for_ else ""
+            return f"{metric_words([check.series])}{as_} {bound_words(check)}{duration}"
         case ChangeCheck():
             return _change_requirement(check.change)
         case ProfileCheck():
@@ -148,19 +152,19 @@ def requirement(check: Check) -> str:
             times = f"{parse_quantity(check.toggle.ratio):g} times"
             titles = ", ".join(compared_figures()[metric].title for metric in check.toggle.metrics)
             settings = " or ".join(check.toggle.settings)
-            often = f" {check.toggle.switches} times or more" if check.toggle.switches > 1 else ""
-            return f"{settings} switched{often}, one of these {times} as high before: {titles}"
+            repetitions = f" {check.toggle.switches} times or more" if check.toggle.switches > 1 else ""
+            return f"{settings} switched{repetitions}, one of these {times} as high before: {titles}"
         case RuleCheck():
             return f"{check.rule} {check.is_}"
 
 
 def bound_words(check: SeriesCheck) -> str:
-    """The bounds of a series check, with figures as those beside them are written."""
+    """Return the bounds of a series check in the format of measured values."""
     bounds = (("above", check.above), ("below", check.below))
     return " and ".join(f"{word} {format_bound(bound)}" for word, bound in bounds if bound is not None)
 
 
-def _fact_test(check: FactCheck) -> str:
+def _fact_condition(check: FactCheck) -> str:
     if check.is_ is not None:
         return f"is {check.is_}"
     if check.one_of is not None:
@@ -175,7 +179,7 @@ def _fact_test(check: FactCheck) -> str:
 
 def _change_requirement(change: Change) -> str:
     def bound_text(written: str | float) -> str:
-        """A bound as the rule has it; a tiny ratio as one per many."""
+        """Return a bound as written in the rule; a tiny ratio as `1 per N`."""
         if isinstance(written, str) and not written.replace(".", "").replace("e-", "").isdigit():
             return written
         value = parse_quantity(float(written))
@@ -190,14 +194,14 @@ def _change_requirement(change: Change) -> str:
 
 
 def _process_requirement(check: Process) -> str:
-    what = " or ".join(as_list(check.app)) if check.app else f"a process named {check.comm}"
+    text = " or ".join(as_list(check.app)) if check.app else f"a process named {check.comm}"
     if check.args is not None:
-        what = f"a command line with {check.args}"
-    return what + (f" using more than {check.cpu_above} CPU" if check.cpu_above is not None else "")
+        text = f"a command line with {check.args}"
+    return text + (f" using more than {check.cpu_above} CPU" if check.cpu_above is not None else "")
 
 
 def event_conditions(check: EventCheck) -> str:
-    """What events of an event check must have, in brackets; empty if any will do."""
+    """Return the conditions of an event check in brackets; empty if there are none."""
     parts = [f"{k} {v.replace('!=', 'not')}" for k, v in check.where.items()]
     trace = [family_words(check.anywhere)] if check.anywhere else []
     trace += [callers_words(check.under)] if check.under else []
@@ -207,7 +211,7 @@ def event_conditions(check: EventCheck) -> str:
 
 
 def signature_words(check: Profile) -> str:
-    """The call chains that a profile check looks for."""
+    """Return the call chains that a profile check looks for, in words."""
     text = family_words(check.self_ if check.self_ is not None else check.anywhere)
     text += " (top frame)" if check.self_ is not None else ""
     text += f" {callers_words(check.under)}" if check.under is not None else ""
@@ -218,7 +222,7 @@ def signature_words(check: Profile) -> str:
 
 
 def denominator_words(check: Profile, group: str = "") -> str:
-    """Of which samples a profile check asks a share."""
+    """Return the samples of which a profile check computes a share, in words."""
     if check.of == "symbol":
         return f"of the samples in {family_words(check.self_ if check.self_ is not None else check.anywhere)}"
     if check.of == "all" and check.measures != "cpu":

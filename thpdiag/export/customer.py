@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from thpdiag.diagnosis.capture import Section, fewest, script_of, sections, shows, with_beside
-from thpdiag.diagnosis.missing_data import AGAIN, LONGER, over_time, request
+from thpdiag.diagnosis.capture import Section, min_sections, script_of, sections, shows, with_companions
+from thpdiag.diagnosis.missing_data import REPEAT_COMMAND, REPEAT_SECONDS, over_time, request
 from thpdiag.model.result import Result, UnknownRule
 from thpdiag.report import AnyResult, messages
 from thpdiag.report.escaping import lines, prose
 from thpdiag.report.layout import fold
 
-SECONDS, SNAPSHOT_SECONDS = 120, 1  # duration of the script, with and without recordings over time
+SECONDS, AT_ONCE = 120, 1  # duration of the script, with and without recordings over time
 INTERVAL = 10
 MAX_SECTIONS = 4  # of the first request, in addition to those of every script
 _DECISIVE = ("root_cause", "alternative")  # roles of a lead finding
@@ -43,19 +43,19 @@ class Wanted:
     def sections(self) -> list[Section]:
         """The sections of the script in its order."""
         always = [section.name for section in sections() if section.always and self.ranked]
-        return with_beside({*always, *(section.name for section in self.ranked)})
+        return with_companions({*always, *(section.name for section in self.ranked)})
 
     @property
     def was_run(self) -> bool:
         """Whether the script was run before, and its data shows nothing."""
-        return any(AGAIN in messages.customer_request(host)[1] for host in self.hosts)
+        return any(REPEAT_COMMAND in messages.customer_request(host)[1] for host in self.hosts)
 
     @property
     def seconds(self) -> int:
         """The default duration of the script."""
         if not any(section.lasts for section in self.sections):
-            return SNAPSHOT_SECONDS
-        return LONGER if self.was_run else SECONDS
+            return AT_ONCE
+        return REPEAT_SECONDS if self.was_run else SECONDS
 
     def script(self, seconds: int = 0, interval: int = INTERVAL, pid: str = "") -> str:
         """Return the script; empty if nothing can be recorded."""
@@ -69,9 +69,9 @@ def missing_questions(document: AnyResult) -> Wanted:
     """Return what all hosts of a document lack together."""
     hosts = [host for host in messages.hosts(document) if messages.customer_request(host)[1]]
     names = list(dict.fromkeys(name for host in hosts for name in missing(host)))
-    ranked = _rank_sections(fewest(names), hosts)
+    ranked = _rank_sections(min_sections(names), hosts)
     first = ranked if any(map(messages.lead_finding, hosts)) else _first_request(ranked)
-    taken = with_beside({section.name for section in first})
+    taken = with_companions({section.name for section in first})
     return Wanted(hosts, first, [section for section in ranked if section not in taken], _by_hand(hosts, names))
 
 
@@ -119,7 +119,7 @@ def _by_hand(hosts: Iterable[Result], names: Iterable[str]) -> list[str]:
     recorded = {request(name) for name in names if _is_recorded(name)}
     others = [request(name) for name in names if not _is_recorded(name)]
     asked = [command for host in hosts for command in messages.customer_request(host)[1]]
-    covered = {*recorded, *others, *map(over_time, recorded), AGAIN}
+    covered = {*recorded, *others, *map(over_time, recorded), REPEAT_COMMAND}
     return list(dict.fromkeys(c for c in (*(t for t in asked if t not in covered), *others) if c and c not in recorded))
 
 

@@ -1,4 +1,4 @@
-"""One kind of check per file; `judge` sends a check to its own."""
+"""One module per kind of check; `judge` dispatches to it."""
 
 from __future__ import annotations
 
@@ -19,43 +19,40 @@ from thpdiag.engine.schema import (
     SeriesCheck,
     ToggleCheck,
 )
-from thpdiag.engine.state_view import OF_THE_STATE, StateView
+from thpdiag.engine.state_view import CONTEXT_ROLE, StateView
 from thpdiag.knowledge.vocabulary import entities_of
 
 
 def judge(check: Check, view: StateView) -> CheckResult:
-    """What the check says of the view, doubted where input was lost."""
+    """Return the result of a check on a view, weakened where input was lost."""
     memo, key, case = view.memo, (id(check), view.entity), view.case
     if memo is not None and key in memo:
-        known: CheckResult = memo[key]
-        return known
+        cached: CheckResult = memo[key]
+        return cached
     result = JUDGES[type(check)](check, view)
     if case.hidden or case.tainted:
-        hidden = case.hidden if result.kind == "stack" else case.hidden - _recordings(view)
+        # Samples or names lost by a recording of call stacks affect no other data.
+        stack_members = {profile.cite.member for profile in view.state.profiles if profile.reader == "perf_data"}
+        hidden = case.hidden if result.kind == "stack" else case.hidden - stack_members
         result = result.with_lost_input(hidden, case.tainted)
     if memo is not None and not isinstance(check, RuleCheck):
-        memo[key] = result  # which keeps the check, so that no other one gets its id
+        memo[key] = result  # the result references the check, so that its id is not reused
     return result
 
 
-def _recordings(view: StateView) -> set[str]:
-    """The members that hold nothing but call stacks: what they lost, samples or names, is no other thing."""
-    return {profile.cite.member for profile in view.state.profiles if profile.reader == "perf_data"}
-
-
 def judge_rule(check: RuleCheck, view: StateView) -> CheckResult:
-    """Yes if the other rule fires in this state (or is silent, if that is asked), as surely as that rule does."""
+    """Yes if the other rule fires in this state (or is silent, if `is: silent`), with the confidence of that rule."""
     other = view.outcomes.get(check.rule)
     value = other.value if other else UNKNOWN
     answer = value if check.is_ == "fires" else negate(value)
-    word = {YES: "found", UNKNOWN: "cannot be decided", NO: "not found"}[value]
-    named = f"{other.title} ({check.rule})" if other and other.title else check.rule
-    rests = other is not None and check.is_ == "fires" and other.role != OF_THE_STATE
+    verdict = {YES: "found", UNKNOWN: "cannot be decided", NO: "not found"}[value]
+    title = f"{other.title} ({check.rule})" if other and other.title else check.rule
+    is_confident = other is not None and check.is_ == "fires" and other.role != CONTEXT_ROLE
     cite = next((e.cite for e in other.evidence if e.cite), None) if other else None
     return CheckResult(
-        check, answer, f"{word}: {named}", cite,
+        check, answer, f"{verdict}: {title}", cite,
         missing=other.missing if other and answer is UNKNOWN else (),
-        confidence=other.confidence or "" if other and rests else "",
+        confidence=other.confidence or "" if other and is_confident else "",
     )  # fmt: skip
 
 
@@ -73,7 +70,7 @@ JUDGES: Mapping[type[Any], Judge] = {
 
 
 def is_per_entity(check: Check, kind: str, view: StateView) -> bool:
-    """Whether the check may say of one entity of the kind what it does not say of another."""
+    """Whether the check may have different answers for two entities of the kind."""
     if isinstance(check, ProcessCheck):
         return kind == "process"
     names = check.metrics

@@ -19,33 +19,33 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Fact
 from thpdiag.model.text import Text, quoted
 
-LOWER_BOUNDS = {"uptime.seconds": "uptime.at_least"}  # a fact that is at most this one: it may say yes to "above"
-PROVENANCE = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}
+LOWER_BOUNDS = {"uptime.seconds": "uptime.at_least"}  # facts with a lower bound, which can confirm `above`
+PROVENANCE_SUFFIXES = {"": "", "assumed": " (assumed: the default of this kernel; not in the input)"}
 
 
 def judge(check: FactCheck, view: StateView) -> CheckResult:
-    """Yes if a fact of the name fits; no if there are facts and none fits; unknown without any."""
+    """Yes if a fact of the name matches; no if there are facts and none matches; unknown without facts."""
     tracks = (view.whole or view).catalogue.tracks(check.fact, view.bound_to(check.fact))
     candidates = list(view.facts(check.fact, check.where)) or list(_latest_values(check, tracks))
     if not candidates and check.fact in LOWER_BOUNDS:
         candidates = [fact for fact in view.facts(LOWER_BOUNDS[check.fact]) if check.above and _fits(check, fact)]
-    if not candidates and fact_class(check.fact) == "testimony":  # whether the input says so is never open
+    if not candidates and fact_class(check.fact) == "testimony":  # the absence of testimony is a fact
         return CheckResult(check, NO, f"no source confirms it: {term_meaning(check.fact)}")
     if not candidates:
         return unknown_result(check, check.fact, f"not in the input: {term_meaning(check.fact)}")
     known = term(check.fact)
-    open_ = _near_a_bound(check, candidates, tracks)
+    undecided = _undecided_by_rounding(check, candidates, tracks)
     for fact in candidates:
-        if fact not in open_ and _fits(check, fact):
+        if fact not in undecided and _fits(check, fact):
             return CheckResult(
                 check, YES, partial(_describe, fact), fact.cite, fact.value, known.unit if known else "",
                 assumed=fact.provenance == "assumed", weak=bool(known and known.kind == "counter"),
             )  # fmt: skip
-    exact = [fact for fact in candidates if fact not in open_]
-    known_exactly = {_subject(fact) for fact in exact}
-    if left := [fact for fact in open_ if _subject(fact) not in known_exactly]:
+    exact = [fact for fact in candidates if fact not in undecided]
+    exact_subjects = {_subject_labels(fact) for fact in exact}
+    if remaining := [fact for fact in undecided if _subject_labels(fact) not in exact_subjects]:
         text = ", which rounding leaves undecided"
-        return unknown_result(check, check.fact, lambda: _describe(left[0]) + text, partial=True)
+        return unknown_result(check, check.fact, lambda: _describe(remaining[0]) + text, partial=True)
     first = exact[0]
     if all(fact.provenance for fact in candidates) and fact_class(check.fact) != "testimony":
         return CheckResult(
@@ -55,8 +55,8 @@ def judge(check: FactCheck, view: StateView) -> CheckResult:
     return CheckResult(check, NO, partial(_describe, first), first.cite, first.value)
 
 
-def _subject(fact: Fact) -> tuple[tuple[str, str], ...]:
-    """What the value is of, whatever source says it."""
+def _subject_labels(fact: Fact) -> tuple[tuple[str, str], ...]:
+    """The labels that identify what the value belongs to, whatever its source."""
     return tuple(label for label in fact.labels if label[0] != ERROR_LABEL)
 
 
@@ -67,33 +67,33 @@ def _latest_values(check: FactCheck, tracks: Sequence[Track]) -> Iterator[Fact]:
             yield Fact(check.fact, track.last, sample.cite, sample.entity)
 
 
-def _near_a_bound(check: FactCheck, candidates: Sequence[Fact], tracks: Sequence[Track]) -> list[Fact]:
-    """The values that would get another answer if their source had not rounded them."""
+def _undecided_by_rounding(check: FactCheck, candidates: Sequence[Fact], tracks: Sequence[Track]) -> list[Fact]:
+    """Return the values for which the rounding of their source may change the answer."""
     if check.above is None and check.below is None:
         return []
     quanta = {track.cite(): track.resolution for track in tracks if track.resolution}
-    found = []
+    undecided = []
     for fact in candidates:
         quantum = float(fact.label(ERROR_LABEL) or quanta.get(fact.cite, 0.0))
         if quantum and not isinstance(fact.value, str):
-            low, high = (_is_within(check, fact.value + off) for off in (-quantum, quantum))
-            found += [fact] if low is not high else []
-    return found
+            low, high = (_is_within(check, fact.value + error) for error in (-quantum, quantum))
+            undecided += [fact] if low is not high else []
+    return undecided
 
 
 def _describe(fact: Fact) -> str:
     if fact.name == "kernel.era":
         return f"a kernel whose page faults for huge pages use: {fault_policy(str(fact.value))}"
-    if isinstance(fact.value, Text):  # a sentence by itself
+    if isinstance(fact.value, Text):  # a complete sentence
         value = format(fact.value)
     else:
         unit = known.unit if (known := term(fact.name)) else ""
         value = format_quantity(fact.value, unit) if not isinstance(fact.value, str) else quoted(fact.value)
     labels = " ".join(f"{k} {quoted(v)}" for k, v in fact.labels if k != ERROR_LABEL)
     if fact_class(fact.name) == "testimony":
-        told = "" if fact.value == "yes" else f": {value}"
-        return f"reported: {term_meaning(fact.name)}{told}"
-    return fact_text(fact.name, labels, value) + PROVENANCE.get(fact.provenance, f" (from {fact.provenance})")
+        suffix = "" if fact.value == "yes" else f": {value}"
+        return f"reported: {term_meaning(fact.name)}{suffix}"
+    return fact_text(fact.name, labels, value) + PROVENANCE_SUFFIXES.get(fact.provenance, f" (from {fact.provenance})")
 
 
 def _fits(check: FactCheck, fact: Fact) -> bool:

@@ -1,7 +1,4 @@
-"""`process`: an application or a command that runs on the host, or that the bound process is.
-
-Patterns of rules on names that are asked again and again: the same few, in listings of thousands of processes.
-"""
+"""`process`: an application or a command that runs on the host, or that the bound process is."""
 
 from __future__ import annotations
 
@@ -22,49 +19,50 @@ from thpdiag.knowledge.applications import running_applications
 from thpdiag.model import Fact
 from thpdiag.model.text import entity_name, process_name
 
-MIN_USE_AT_A_GLANCE = 0.5  # of a CPU; a thread that uses less may have been busy just in the only second looked at
+MIN_SINGLE_SAMPLE_USE = 0.5  # of a CPU: below it, a single sample may show a thread that was busy for one second
 
 
 @lru_cache(2**16)
 def matches_name(pattern: str, comm: str) -> bool:
-    """Whether this is the whole name of a program or kernel thread."""
+    """Whether a pattern matches the whole name of a program or kernel thread. Results are cached, as rules match few
+    patterns against lists of thousands of processes."""
     return bool(_compile(pattern).fullmatch(comm))
 
 
 @cache
 def _compile(pattern: str) -> Any:
-    """Patterns are those of rules, so they are few; re2 makes itself a new key of what it has compiled at each call."""
+    """Compile a pattern of a rule. re2's own cache is slower: it computes a key at each call."""
     return re2.compile(pattern)
 
 
 def judge(check: ProcessCheck, view: StateView) -> CheckResult:
-    """Yes if one runs (and uses that much CPU); no only if the processes were listed."""
+    """Yes if a matching process runs (and uses that much CPU); no only if all processes are listed."""
     process = check.process
     if view.bound_kind == "process" and view.entity is not None:
         if process.cpu_above is not None:
             return _judge_cpu_use(check, view)
         return _judge_bound_process(check, view, dict(view.entity))
     if process.app is not None:
-        wanted = as_list(process.app)
-        app = next((fact for fact in view.facts("app") if fact.value in wanted), None)
+        names = as_list(process.app)
+        app = next((fact for fact in view.facts("app") if fact.value in names), None)
         if app is None:
-            return _absent(check, view)
+            return _not_listed(check, view)
         return CheckResult(check, YES, f"{app.value} runs here", app.cite, str(app.value))
     if process.cpu_above is not None:
         return _judge_cpu_use(check, view)
     for fact in view.facts("process.command"):
         if _fits(process, fact.label("comm") or "", str(fact.value)):
             return CheckResult(check, YES, f"{process_name(fact.label('comm'))} runs here", fact.cite)
-    return _absent(check, view)
+    return _not_listed(check, view)
 
 
-def _judge_bound_process(check: ProcessCheck, view: StateView, who: Mapping[str, str]) -> CheckResult:
-    """Of the process that the rule is bound to: what it is, as its command line and its name tell."""
+def _judge_bound_process(check: ProcessCheck, view: StateView, labels: Mapping[str, str]) -> CheckResult:
+    """Judge the process that the rule is bound to by its command lines and its name."""
     process = check.process
-    commands = view.of_process("process.command", who.get("pid"))
+    commands = view.process_facts("process.command", labels.get("pid"))
     names = [(f.label("comm") or "", str(f.value)) for f in commands]
-    if not names and "comm" in who and process.args is None:
-        names = [(who["comm"], "")]
+    if not names and "comm" in labels and process.args is None:
+        names = [(labels["comm"], "")]
     if not names:
         missing = () if _full_list(view) else "process.command"
         return unknown_result(check, missing, "the input does not show which program this is")
@@ -85,22 +83,23 @@ def _fits(process: Process, comm: str, line: str) -> bool:
     return process.comm is not None or process.args is not None
 
 
-def _absent(check: ProcessCheck, view: StateView) -> CheckResult:
-    """None is listed; that is a no only where all were."""
-    if (seen := _full_list(view)) is not None:
-        return CheckResult(check, NO, "not among the processes listed", seen.cite)
-    listed = any(True for _ in view.facts("process.command"))
-    text = "not among the processes listed, which are not all" if listed else "the processes are not in the input"
+def _not_listed(check: ProcessCheck, view: StateView) -> CheckResult:
+    """Return the result for a process that is not listed: no only if the list is complete."""
+    if (listed_process := _full_list(view)) is not None:
+        return CheckResult(check, NO, "not among the processes listed", listed_process.cite)
+    is_partial = any(True for _ in view.facts("process.command"))
+    text = "not among the processes listed, which are not all" if is_partial else "the processes are not in the input"
     return unknown_result(check, "process.command", text)
 
 
 def _full_list(view: StateView) -> Fact | None:
-    """A process of a list that has all of them."""
+    """Return a process from a complete list."""
     return next((fact for fact in view.facts("process.command") if fact.label("part") is None), None)
 
 
 def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
-    """By the mean over what was recorded; a stretch of it that is worse is looked at on its own (engine/windows.py)."""
+    """Judge the mean CPU use over the recording. Windows with a higher use are judged separately
+    (engine/windows.py)."""
 
     def is_named(track: Track) -> bool:
         return matches_name(check.process.comm or ".*", dict(track.table.entity).get("comm", ""))
@@ -108,7 +107,7 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
     uses = cpu_uses(view.catalogue, is_named, view.bound_to(AVERAGE))
     best = max(uses, key=lambda use: (not use.is_lifetime, use.mean), default=None)
     if best is None:
-        # The process is not there; that is a no only where the use of others is known
+        # The process is not listed: no, if the CPU use of others is known.
         tracks = [*view.tracks(AVERAGE), *view.tracks(LIFETIME)]
         if not tracks:
             return unknown_result(check, "process_cpu_ratio", "the CPU use of processes is not in the input", "state")
@@ -122,20 +121,18 @@ def _judge_cpu_use(check: ProcessCheck, view: StateView) -> CheckResult:
         return f"{entity_name(best.track.name)} uses {used} of a CPU{_duration_words(best)}"
 
     if (value - best.error > bound) is not (value + best.error + best.unlisted > bound):
-        why = (
-            "; it may be more, for the list was cut above it" if best.unlisted else ", which rounding leaves undecided"
-        )
-        return unknown_result(check, "process_cpu_ratio", lambda: words() + why, class_)
+        cut = "; it may be more, for the list was cut above it"
+        reason = cut if best.unlisted else ", which rounding leaves undecided"
+        return unknown_result(check, "process_cpu_ratio", lambda: words() + reason, class_)
     reach = usual_interval(best.points) if best.points is not None else 0.0
-    is_glance = (best.points is None or len(best.points) < 2) and value < MIN_USE_AT_A_GLANCE
+    is_single_sample = (best.points is None or len(best.points) < 2) and value < MIN_SINGLE_SAMPLE_USE
     return CheckResult(
         check, YES if value > bound else NO, words, best.track.cite(), value, "ratio", class_=class_,
-        weak=best.is_lifetime or is_glance, window=best.span, reach=reach,
+        weak=best.is_lifetime or is_single_sample, window=best.span, reach=reach,
     )  # fmt: skip
 
 
 def _duration_words(use: CpuUse) -> str:
-    """Over which time it was so."""
     if use.is_lifetime:
         return " averaged over its lifetime"
     if use.points is None or len(use.points) < 2:

@@ -1,18 +1,17 @@
-"""`toggle`: two states of the host that differ in one setting, compared. The strongest evidence there is.
+"""`toggle`: compare two states of the host that differ in one setting. This is the strongest evidence there is.
 
-The state with the more permissive value is expected to be worse. A metric counts only with enough samples on both
-sides and the same kind of load; system time alone need not fall after a cure (4 KiB faults take over), so any of
-several will do. The change must come with the switch: what had got better while the old value still held was not
+The state with the more permissive value is expected to be worse. A metric counts only with enough samples on both sides
+and a similar load. One of several metrics suffices: system time alone need not fall after a cure, because 4 KiB faults
+take over. The improvement must coincide with the switch: what had improved while the old value was still set was not
 cured by the new one.
 
-A first run of a job is slower than the next whatever the switch: it warms caches up. One run before a switch counts if
-the kernel's part of its time went with it, or if it is of a load that does not read from disk; else the finding is
-possible until the job was run twice, or the setting was switched back. So it is where something else was changed
-between the two sides (`_changes`): a restart, caches that were dropped, another kernel.
+The first run of a job is slower than the next regardless of the switch, because it warms up caches. A single run before
+a switch counts if the kernel's part of its time changed with it, or if its load does not read from disk; otherwise the
+finding stays possible until the job was run twice or the setting was switched back. The same holds if something else
+was changed between the two sides (`_other_changes`): a restart, dropped caches, another kernel.
 
-What `toggle` compares: a figure in one state of the host, from one source.
-
-Series give their mean, jobs and load generators the median of their runs, by job and by what was measured of it.
+A `Side` is a metric in one state from one source. Series are represented by their mean, jobs and load generators by the
+median of their runs, separately per job and measured quantity.
 """
 
 from __future__ import annotations
@@ -44,27 +43,33 @@ if TYPE_CHECKING:
     Column = NDArray[np.float64]
 
 
-LAST = 3  # the end of a stretch: its last third, at least so many samples
-FOR_OTHERS = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")  # no setting of faults stops these
-WORTH_SECONDS = {"work.seconds": 1.0, "work.latency": 0.001}  # shorter ones are starting up, and rounding
-MANY_RUNS, WORTH_OF_MANY = 5, 0.05  # runs of a job whose mean is told, and from how many seconds on that matters
-BRIEF_SECONDS = 1.0  # a load that was measured for less shows its warming up
+MIN_END_SAMPLES = 3  # the end of a stretch is its last third, with at least this many samples
+# Callers of compaction that no setting of page faults stops.
+UNRELATED_FAMILIES = ("other_allocators", "kcompactd", "khugepaged", "operator_compaction")
+MIN_RELEVANT_SECONDS = {"work.seconds": 1.0, "work.latency": 0.001}  # shorter times are start-up and rounding
+MIN_RUNS_OF_MEAN, MIN_RELEVANT_MEAN_SECONDS = 5, 0.05  # with so many runs, a mean of so many seconds is relevant
+MIN_LOAD_SECONDS = 1.0  # a load that was measured for less shows its warm-up
 RESIDENT, VIRTUAL = "process_resident_memory_bytes", "process_virtual_memory_bytes"
-WORTH_GROWTH = 16 * 2**20  # bytes; less is what programs gain and lose all the time
-WORK = ("work.seconds", "work.latency", "work.rate")
-GROUP = "\t"  # between the parts of a source's name
+MIN_RELEVANT_BYTES = 16 * 2**20  # of growth; every program gains and loses less all the time
+WORK_FACTS = ("work.seconds", "work.latency", "work.rate")
+SOURCE_SEPARATOR = "\t"  # between the parts of a source's name
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """A figure in one state from one source: mean, number of samples, its first and last line.
+    """A metric in one state from one source: mean, number of samples, its first and last line.
 
-    `busy` is how busy the CPUs were, `user` how much of it the programs got, `last` the mean of the stretch's end;
-    None if unknown. `order` is the place of the state in time, `state` its name. Of less than `worth` nobody was hurt.
+    - `busy`: busy CPU; `user`: user time; `last`: the mean of the end of the stretch; None if unknown.
+    - `order`: the position of the state in time; `state`: its id.
+    - `worth`: the mean below which a difference is irrelevant.
 
-    Of work done: `title` says what of it, `rising` that more is better, `runs` are all values, `step` the last digit
-    that was printed, `kernel` the seconds in the kernel; `own` is what the program's own switch says; its
-    first run `warms` up, or it was too `brief`. `doubt` is why the figure may mislead, `hearsay` why the setting may.
+    For work done:
+
+    - `title`: what is measured; `rising`: larger is better; `runs`: all values; `step`: the last digit that was
+      printed.
+    - `kernel`: seconds in the kernel; `own`: the value of the program's own switch.
+    - `warms`: the first run warms up caches; `brief`: it was measured for too short a time.
+    - `doubt`: why the metric may mislead; `hearsay`: why the setting is uncertain.
     """
 
     mean: float
@@ -91,7 +96,7 @@ class Side:
 
     @property
     def place(self) -> tuple[int, int] | None:
-        """In time: that of the state, and within it the line."""
+        """The position in time: that of the state, then the line."""
         return None if self.order is None else (self.order, self.cite.line or 0)
 
 
@@ -99,29 +104,29 @@ Sides = Mapping[str, Side]  # by source
 
 
 def sides(metric: str, view: StateView) -> Sides:
-    """The metric in one state, by source: a reader, a job, a process."""
+    """Return the metric in one state, by source: a reader, a job, a process."""
     key = ("toggle", metric)
     if key not in view.catalogue.memo:
         view.catalogue.memo[key] = dict(_sides(metric, view))
-    found: Sides = view.catalogue.memo[key]
-    return found
+    cached: Sides = view.catalogue.memo[key]
+    return cached
 
 
 def _sides(metric: str, view: StateView) -> Iterator[tuple[str, Side]]:
     match metric:
         case "sys_share":
-            yield from _means(metric, view, "cpu_ratio.sys_share")
+            yield from _mean_sides(metric, view, "cpu_ratio.sys_share")
         case "sys_total":
-            yield from _means(metric, view, "cpu_ratio.sys_total")
-            yield from _means(metric, view, "cpu_ratio.sys_total_steal")
+            yield from _mean_sides(metric, view, "cpu_ratio.sys_total")
+            yield from _mean_sides(metric, view, "cpu_ratio.sys_total_steal")
         case "compaction_share":
-            yield from _compaction(view)
+            yield from _compaction_sides(view)
         case "compact_stall_rate":
-            yield from _rates(metric, view, "node_vmstat_compact_stall")
+            yield from _rate_sides(metric, view, "node_vmstat_compact_stall")
         case "rss_slope":
-            yield from _growth(view)
+            yield from _growth_sides(view)
         case "work_rate":
-            yield from _work(view)
+            yield from _work_sides(view)
 
 
 def _side(metric: str, track: Track, mean: float, samples: int, last: float) -> Side:
@@ -130,13 +135,13 @@ def _side(metric: str, track: Track, mean: float, samples: int, last: float) -> 
     return Side(mean, samples, first, until, known.unit, known.title, known.worth, last=last)
 
 
-def _means(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
-    """The mean, of a share of busy time weighted by how busy the CPUs were (kernel time over busy time, summed)."""
+def _mean_sides(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+    """The mean; that of a share of busy time is weighted with the busy time (total kernel time per total busy time)."""
     for track in reversed(view.catalogue.tracks(name)):
         busy, user = _companion_column(track, "cpu_ratio.busy"), _companion_column(track, "cpu_ratio.user_total")
         weighted = busy is not None and track.metric == "cpu_ratio.sys_share"
         values, weights = track.column, busy if weighted else None
-        end = max(LAST, len(track) // 3)
+        end = max(MIN_END_SAMPLES, len(track) // 3)
         mean = _weighted_mean(values, weights)
         last = _weighted_mean(values[-end:], None if weights is None else weights[-end:])
         side = _side(metric, track, mean, len(track), last)
@@ -144,13 +149,13 @@ def _means(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]
 
 
 def _weighted_mean(values: Column, weights: Column | None) -> float:
-    """The weighted mean; the plain one where nothing has weight."""
+    """The weighted mean, or the plain one if all weights are 0."""
     total = 0.0 if weights is None else float(weights.sum())
     return float((values * weights).sum()) / total if weights is not None and total > 0 else float(values.mean())
 
 
 def _companion_column(track: Track, metric: str) -> Column | None:
-    """Another metric of the same rows, None unless every row has it."""
+    """Another metric of the same rows, or None unless every row has it."""
     values = track.column_of(metric)
     return values if (values == values).all() else None
 
@@ -159,197 +164,202 @@ def _average(values: Column | None) -> float | None:
     return None if values is None else float(values.mean())
 
 
-def _rates(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
+def _rate_sides(metric: str, view: StateView, name: str) -> Iterator[tuple[str, Side]]:
     for track in reversed(view.catalogue.tracks(name)):
         if points := rates(track):
-            mean, end = float(points.values.mean()), max(LAST, len(points) // 3)
+            mean, end = float(points.values.mean()), max(MIN_END_SAMPLES, len(points) // 3)
             last = float(points.values[-end:].mean())
             yield track.table.reader, _side(metric, track, mean, len(points), last)
 
 
-def _compaction(view: StateView) -> Iterator[tuple[str, Side]]:
-    """Compaction that page faults may have asked for: with defrag=defer kcompactd does the work instead.
+def _compaction_sides(view: StateView) -> Iterator[tuple[str, Side]]:
+    """Compaction that page faults may have caused: with defrag=defer kcompactd does the work instead.
 
-    A profile without callers cannot tell and is compared with another such one only.
+    A profile without callers cannot show that and is compared only with others without callers.
     """
     known = compared_figures()["compaction_share"]
     for source in cpu_time_profiles(view.state.profiles):
         profile = compiled_profile(source)
         if profile.weight > 0 and (profile.samples is None or profile.samples >= 50):
-            share, flat = profile.share("compaction", without=FOR_OTHERS), source.stacks is Stacks.NONE
+            share, flat = profile.share("compaction", without=UNRELATED_FAMILIES), source.stacks is Stacks.NONE
             name = f"{source.reader}{' without callers' if flat else ''}"
             cite = source.cite
             yield name, Side(share, profile.samples or 1, cite, cite, known.unit, known.title, known.worth)
 
 
-def _growth(view: StateView) -> Iterator[tuple[str, Side]]:
-    """How fast the resident memory of each process grew, of those that mapped no more memory meanwhile."""
+def _growth_sides(view: StateView) -> Iterator[tuple[str, Side]]:
+    """The growth rate of the resident memory of each process; doubtful if the process mapped more memory as well."""
     for entity in view.catalogue.entities("process", with_memory=True):
         for track in view.catalogue.tracks(RESIDENT, entity)[:1]:
             seconds, values, mapped = track.seconds, track.column, _companion_column(track, VIRTUAL)
-            if seconds is None or len(track) < LAST or (span := float(seconds[-1] - seconds[0])) <= 0:
+            if seconds is None or len(track) < MIN_END_SAMPLES or (span := float(seconds[-1] - seconds[0])) <= 0:
                 continue
-            grown, end = float(values[-1] - values[0]), max(LAST, len(track) // 3)
+            grown, end = float(values[-1] - values[0]), max(MIN_END_SAMPLES, len(track) // 3)
             last = float(values[-1] - values[-end]) / (float(seconds[-1] - seconds[-end]) or 1.0)
             side = _side("rss_slope", track, grown / span, len(track), last)
-            own = mapped is not None and float(mapped[-1] - mapped[0]) < grown / 2
-            doubt = "" if own else "whether the program mapped more memory meanwhile is not known, or it did"
+            is_resident = mapped is not None and float(mapped[-1] - mapped[0]) < grown / 2
+            doubt = "" if is_resident else "whether the program mapped more memory meanwhile is not known, or it did"
             names = dict(entity)
-            found = replace(side, worth=WORTH_GROWTH / span, doubt=doubt if grown > 0 else "")
-            yield f"{names.get('comm', '')} {names.get('pid', '')}", found
+            side = replace(side, worth=MIN_RELEVANT_BYTES / span, doubt=doubt if grown > 0 else "")
+            yield f"{names.get('comm', '')} {names.get('pid', '')}", side
 
 
-def _work(view: StateView) -> Iterator[tuple[str, Side]]:
-    """What one and the same job took, or did in a second; several runs give the median."""
-    found: dict[tuple[str, ...], list[Fact]] = {}
-    for fact in (fact for name in WORK for fact in view.facts(name)):
-        bare, own = own_switch(fact.label("job") or "")
-        key = (bare, own, fact.name, fact.label("kind") or "real", fact.label("title") or "")
-        found.setdefault(key, []).append(fact)
-    for (bare, own, name, kind, title), runs in found.items():
+def _work_sides(view: StateView) -> Iterator[tuple[str, Side]]:
+    """The time that a job took, or its work per second. Several runs give the median."""
+    runs_by_key: dict[tuple[str, ...], list[Fact]] = {}
+    for fact in (fact for name in WORK_FACTS for fact in view.facts(name)):
+        job, switch = own_switch(fact.label("job") or "")
+        key = (job, switch, fact.name, fact.label("kind") or "real", fact.label("title") or "")
+        runs_by_key.setdefault(key, []).append(fact)
+    for (job, switch, name, kind, title), runs in runs_by_key.items():
         if name == "work.seconds" and kind != "real":
             continue
-        kernel = found.get((bare, own, name, "sys", title), ())
-        yield GROUP.join((bare, own, name, kind, title)), _runs(runs, own, kernel)
+        kernel = runs_by_key.get((job, switch, name, "sys", title), ())
+        yield SOURCE_SEPARATOR.join((job, switch, name, kind, title)), _work_side(runs, switch, kernel)
 
 
-def _runs(runs: list[Fact], own: str, kernel: Iterable[Fact]) -> Side:
+def _work_side(runs: list[Fact], switch: str, kernel_facts: Iterable[Fact]) -> Side:
     first, values = runs[0], tuple(float(run.value) for run in runs)
     ends = tuple(float(end) for run in runs for end in (run.label("least"), run.label("most")) if end)
     count = sum(int(run.label("runs") or 1) for run in runs)
-    kernel_seconds = sorted(float(fact.value) for fact in kernel)
+    kernel_seconds = sorted(float(fact.value) for fact in kernel_facts)
     kind, rising = first.label("kind") or "real", first.name == "work.rate"
     title = "time for the same work"
     if rising:
         title = f"{kind} per second"
     elif first.name == "work.latency":
         title = f"{kind} of the latency"
-    of = " ".join(filter(None, (first.label("tool"), first.label("title"))))
-    brief = any(float(run.label("lasted") or BRIEF_SECONDS) < BRIEF_SECONDS for run in runs)
+    subject = " ".join(filter(None, (first.label("tool"), first.label("title"))))
+    brief = any(float(run.label("lasted") or MIN_LOAD_SECONDS) < MIN_LOAD_SECONDS for run in runs)
     tool = first.label("tool") or ""
-    worth = WORTH_SECONDS.get(first.name, 0.0)
-    if count >= MANY_RUNS:
-        worth = min(worth, WORTH_OF_MANY)
+    worth = MIN_RELEVANT_SECONDS.get(first.name, 0.0)
+    if count >= MIN_RUNS_OF_MEAN:
+        worth = min(worth, MIN_RELEVANT_MEAN_SECONDS)
     return Side(
         sorted(values)[len(values) // 2], count, first.cite, runs[-1].cite,
-        "1/s" if rising else "seconds", f"{title} ({of})" if of else title,
+        "1/s" if rising else "seconds", f"{title} ({subject})" if subject else title,
         worth=worth, last=values[-1] if len(values) > 1 else None, rising=rising,
-        runs=ends or values * count, step=float(first.label("step") or 0.0), own=own,
+        runs=ends or values * count, step=float(first.label("step") or 0.0), own=switch,
         kernel=kernel_seconds[len(kernel_seconds) // 2] if kernel_seconds else None,
         warms=first.name != "work.seconds" and (not tool or tool in work_lines().warms),
         brief=brief,
     )  # fmt: skip
 
 
-KNOBS = ("thp.enabled", "thp.defrag")  # what is often switched together
-OF_PROGRAM = "thp.of_program"  # a program's own switch, in the command of a job
-SERVICE = "thp.service."
-OF_PARTS = {  # how the settings of single sizes and services begin and end
+COMMON_SETTINGS = ("thp.enabled", "thp.defrag")  # often switched together
+PROGRAM_SETTING = "thp.of_program"  # a program's own switch, in the command line of a job
+SERVICE_PREFIX = "thp.service."
+PART_PATTERNS = {  # prefix and suffix of the settings of single sizes and services
     "thp.size.enabled": ("thp.hugepages-", ".enabled"),
     "thp.size.shmem_enabled": ("thp.hugepages-", ".shmem_enabled"),
-    "thp.of_service": (SERVICE, ""),
+    "thp.of_service": (SERVICE_PREFIX, ""),
 }
-SAME_LOAD = 0.25  # busy CPU of the one side must be at least this part of the other's, else it is another workload
-HELD = 0.5  # part of the difference that must still be there at the end of the earlier stretch
-SAME_WORK = 0.8  # for kernel time alone: the programs must have got this part of their time before, else the load fell
-NOTICEABLE = 1.25  # times as long, if it is the kernel's part of the work that rose by the ratio that is asked for
-REPEATED = 3  # runs a side for that; a single first run fills caches, in the kernel
+MIN_LOAD_RATIO = 0.25  # busy CPU of one side relative to the other; below it the workloads differ
+MIN_REMAINING = 0.5  # share of the difference that must remain at the end of the earlier stretch
+# User time after the switch relative to before. Below it the load fell, and kernel time alone proves nothing.
+MIN_WORK_RATIO = 0.8
+MIN_KERNEL_EFFECT = 1.25  # ratio of the total time that suffices if the kernel's part of it has the required ratio
+MIN_KERNEL_RUNS = 3  # per side, for MIN_KERNEL_EFFECT: a single first run fills caches, in the kernel
 
-OF_SOURCES = ("work_rate", "rss_slope")  # of each job, and of each process
-Knobs = tuple[tuple[str, str], ...]  # settings and their values, first the one that is compared
+PER_SOURCE_METRICS = ("work_rate", "rss_slope")  # metrics with one subject per job or process
+Settings = tuple[tuple[str, str], ...]  # names and values, the compared setting first
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """One metric under both values of the setting."""
+    """One metric under two values of a setting."""
 
     metric: str
-    worse_knobs: Knobs
-    better_knobs: Knobs
+    worse_settings: Settings
+    better_settings: Settings
     worse: Side
     better: Side
     source: str = ""
 
     @property
     def setting(self) -> str:
-        return self.better_knobs[0][0]
+        return self.better_settings[0][0]
 
     @property
     def better_value(self) -> str:
-        return self.better_knobs[0][1]
+        return self.better_settings[0][1]
 
     @property
     def differences(self) -> tuple[tuple[str, str, str], ...]:
-        """The settings that differ, this one first, each with its value before and after."""
-        after = dict(self.better_knobs)
-        return tuple((name, value, after[name]) for name, value in self.worse_knobs if after.get(name, value) != value)
+        """The settings that differ, the compared one first, with their values before and after."""
+        after = dict(self.better_settings)
+        return tuple((name, old, after[name]) for name, old in self.worse_settings if after.get(name, old) != old)
 
     def exchange(self) -> Contrast:
-        """The same two sides where the more permissive value is expected to be the better one."""
+        """Swap the sides, for settings whose more permissive value is expected to be the better one."""
         return replace(
-            self, worse_knobs=self.better_knobs, better_knobs=self.worse_knobs, worse=self.better, better=self.worse
+            self,
+            worse_settings=self.better_settings,
+            better_settings=self.worse_settings,
+            worse=self.better,
+            better=self.worse,
         )
 
-    def alone(self, settings: Sequence[str]) -> bool:
-        """Whether nothing but these settings was switched. What `enabled` shows is of huge pages; so is defrag."""
-        others = (*(name for name, _, _ in self.differences), *self.half_known)
+    def is_only_change(self, settings: Sequence[str]) -> bool:
+        """Whether only these settings were switched. A switch of `enabled` covers huge pages as a whole, including
+        defrag."""
+        others = (*(name for name, _, _ in self.differences), *self.unknown_changes)
         return self.setting == "thp.enabled" or all(name in settings for name in others)
 
     @property
-    def half_known(self) -> Sequence[str]:
-        """The settings that may have been switched as well: known of one side only, and not at their most permissive
-        value on the better one."""
-        before, after = dict(self.worse_knobs), dict(self.better_knobs)
-        gone = [name for name in before if name not in after]
-        return [*gone, *(name for name, value in after.items() if name not in before and value != "always")]
+    def unknown_changes(self) -> Sequence[str]:
+        """The settings that may have been switched too: known of one side only, and not most permissive on the
+        better one."""
+        before, after = dict(self.worse_settings), dict(self.better_settings)
+        missing = [name for name in before if name not in after]
+        return [*missing, *(name for name, value in after.items() if name not in before and value != "always")]
 
     @property
     def ratio(self) -> float:
         return self._ratio_within(0.0)
 
-    def _ratio_within(self, off: float) -> float:
-        """How many times better, if what was printed is off by this in favour of the worse."""
-        more, less = (self.better, self.worse) if self.worse.rising else (self.worse, self.better)
-        if less.mean + off > 0:
-            return (more.mean - off) / (less.mean + off)
-        return float("inf") if more.mean > off else 1.0
+    def _ratio_within(self, error: float) -> float:
+        """The improvement as a ratio, if the printed values are off by `error` in favour of the worse side."""
+        high, low = (self.better, self.worse) if self.worse.rising else (self.worse, self.better)
+        if low.mean + error > 0:
+            return (high.mean - error) / (low.mean + error)
+        return float("inf") if high.mean > error else 1.0
 
     def is_at_least(self, ratio: float) -> bool:
-        """Whether it was so many times as much, rounding apart, and enough to matter."""
+        """Whether the improvement reaches a ratio, allowing for rounding, and is large enough to be relevant."""
         times = self._ratio_within(max(self.worse.step, self.better.step) / 2)
-        of_kernel = times >= NOTICEABLE and (self.kernel_ratio or 0.0) >= ratio
-        return (times >= ratio or of_kernel) and self.worse.mean >= self.worse.worth
+        is_kernel_effect = times >= MIN_KERNEL_EFFECT and (self.kernel_ratio or 0.0) >= ratio
+        return (times >= ratio or is_kernel_effect) and self.worse.mean >= self.worse.worth
 
     @property
     def kernel_ratio(self) -> float | None:
-        """How many times the kernel's part of the same work was as long, if that part is what got better."""
+        """The ratio of the kernel's part of the work, if that part is what improved."""
         worse, better = self.worse.kernel, self.better.kernel
-        if not worse or not better or self.samples < REPEATED:
+        if not worse or not better or self.samples < MIN_KERNEL_RUNS:
             return None
-        return worse / better if worse - better >= HELD * (self.worse.mean - self.better.mean) > 0 else None
+        return worse / better if worse - better >= MIN_REMAINING * (self.worse.mean - self.better.mean) > 0 else None
 
     @property
     def subject(self) -> tuple[str, ...]:
-        """What is compared, whatever the source."""
         return (
             self.metric,
-            self.source if self.metric in OF_SOURCES else "",
-            *(word for knobs in (self.worse_knobs, self.better_knobs) for one in knobs for word in one),
+            self.source if self.metric in PER_SOURCE_METRICS else "",
+            *(word for settings in (self.worse_settings, self.better_settings) for pair in settings for word in pair),
         )
 
     @property
     def samples(self) -> int:
-        """On the side that has fewer."""
         return min(self.worse.samples, self.better.samples)
 
     @property
-    def with_the_switch(self) -> bool:
-        """Whether what got better came with it: the earlier stretch was until its end as it was on the whole."""
+    def is_simultaneous(self) -> bool:
+        """Whether the improvement came with the switch: at the end of the earlier stretch most of the difference
+        remained."""
         worse, better = self.worse, self.better
         if worse.place is None or better.place is None or self.ratio <= 1:
             return True
-        first, other = (worse, better) if worse.place < better.place else (better, worse)
-        return first.last is None or (first.last - other.mean) / (first.mean - other.mean) >= HELD
+        earlier, later = (worse, better) if worse.place < better.place else (better, worse)
+        return earlier.last is None or (earlier.last - later.mean) / (earlier.mean - later.mean) >= MIN_REMAINING
 
     def describe(self) -> str:
         worse, better = (f"{_amount(s)} ({_samples(s.samples)})" for s in (self.worse, self.better))
@@ -368,7 +378,7 @@ class Contrast:
 
 
 def _amount(side: Side) -> str:
-    """The figure; latencies are of milliseconds."""
+    """The value in words; short latencies in milliseconds."""
     if side.unit == "seconds" and 0 < side.mean < 0.1:
         return f"{side.mean * 1000:.3g} ms"
     return format_quantity(side.mean, side.unit)
@@ -379,28 +389,35 @@ def _samples(count: int) -> str:
 
 
 def judge(check: ToggleCheck, view: StateView) -> CheckResult:
-    """Yes if a metric moved by the ratio; no if what could be compared did not; unknown without two such states.
-
-    It is the state with the worse value that a yes speaks of.
-    """
-    toggle, settings = check.toggle, _names(check.toggle.settings, view)
-    several = len(view.others) > 1  # a program's own switch alone differs within one state, from job to job
-    asked = [(s, m) for s in settings for m in toggle.metrics if (m == "work_rate" if s == OF_PROGRAM else several)]
-    contrasts = [c for s, m in asked for c in _contrasts(s, m, view)]
+    """Yes if a metric improved by the ratio; no if the comparable ones did not; unknown without two comparable
+    states. A yes applies to the state with the worse value."""
+    toggle, settings = check.toggle, _expand_settings(check.toggle.settings, view)
+    has_states = len(view.others) > 1  # only a program's own switch can differ within one state, from job to job
+    contrasts = [
+        contrast
+        for setting in settings
+        for metric in toggle.metrics
+        if (metric == "work_rate" if setting == PROGRAM_SETTING else has_states)
+        for contrast in _contrasts_of_setting(setting, metric, view)
+    ]
     if not contrasts:
-        return unknown_result(check, OTHER_SETTING, _what_is_missing(toggle, view))
+        return unknown_result(check, OTHER_SETTING, _missing_reason(toggle, view))
     if toggle.expected == "better":
         contrasts = [c.exchange() for c in contrasts]
-    sound = [c for c in contrasts if _enough(c, toggle) and _same_load(c) and c.with_the_switch and c.alone(settings)]
+    sound = [
+        c
+        for c in contrasts
+        if _has_enough_samples(c, toggle) and _has_similar_load(c) and c.is_simultaneous and c.is_only_change(settings)
+    ]
     ratio = parse_quantity(toggle.ratio)
-    noise = [c for c in sound if c.is_at_least(ratio) and _noise(c, view)]
-    usable = _decisive([c for c in sound if c not in noise and not _less_work(c, sound)])
+    noise = [c for c in sound if c.is_at_least(ratio) and _noise_reason(c, view)]
+    usable = _decisive_contrasts([c for c in sound if c not in noise and not _did_less_work(c, sound)])
     if any(c.is_at_least(ratio) for c in usable):
-        often = [(c, _switches(c, view, _least(c, toggle))) for c in usable]
-        usable = [c for c, times in often if times is not None and (toggle.switches == 1 or times >= toggle.switches)]
+        counted = [(c, _count_switches(c, view, _min_samples(c, toggle))) for c in usable]
+        usable = [c for c, times in counted if times is not None and (toggle.switches == 1 or times >= toggle.switches)]
     if not usable:
-        return unknown_result(check, OTHER_SETTING, _why_not(contrasts, toggle, settings, view))
-    doubts = {id(c): _doubts(c, settings, view) for c in usable}
+        return unknown_result(check, OTHER_SETTING, _undecided_reason(contrasts, toggle, settings, view))
+    doubts = {id(c): _doubt_reasons(c, settings, view) for c in usable}
     best = max(
         usable,
         key=lambda c: (
@@ -414,8 +431,8 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
         return unknown_result(check, OTHER_SETTING, "this is the better of the two stretches")
     doubt = doubts[id(best)] if value is YES else ()
     surer = "two runs of the same job under each setting, with nothing else changed" if doubt else ""
-    if value is YES and not doubt and best.metric != "work_rate" and _is_work_open(settings, ratio, view):
-        # Where the time of a job is known of one side only, how long it took on the other may say something else.
+    if value is YES and not doubt and best.metric != "work_rate" and _is_work_undecided(settings, ratio, view):
+        # The time of a job is known of one side only; that of the other may contradict.
         surer = "the time that the same job took under both settings"
 
     def words() -> str:
@@ -424,107 +441,105 @@ def judge(check: ToggleCheck, view: StateView) -> CheckResult:
     return CheckResult(check, value, words, best.worse.cite, best.ratio, weak=bool(surer), surer=surer)
 
 
-def _names(settings: Sequence[str], view: StateView) -> list[str]:
-    """The settings, those of single sizes and services by what was set."""
-    known = sorted({name for other in view.others for name in _values(other)})
-    parts = [ends for name, ends in OF_PARTS.items() if name in settings]
+def _expand_settings(settings: Sequence[str], view: StateView) -> list[str]:
+    """Return the settings, with those of single sizes and services expanded to the names in the input."""
+    known = sorted({name for other in view.others for name in _setting_values(other)})
+    parts = [ends for name, ends in PART_PATTERNS.items() if name in settings]
     single = [name for name in known if any(name.startswith(start) and name.endswith(end) for start, end in parts)]
-    return [*(name for name in settings if name not in OF_PARTS), *single]
+    return [*(name for name in settings if name not in PART_PATTERNS), *single]
 
 
-def _is_work_open(settings: Sequence[str], ratio: float, view: StateView) -> bool:
-    """Whether work was measured somewhere, and did not get better by as much."""
+def _is_work_undecided(settings: Sequence[str], ratio: float, view: StateView) -> bool:
+    """Whether the input has times of work, but none of them improved by the ratio."""
     if not any(sides("work_rate", other) for other in view.others):
         return False
-    return not any(c.is_at_least(ratio) for s in settings for c in _contrasts(s, "work_rate", view))
+    return not any(c.is_at_least(ratio) for s in settings for c in _contrasts_of_setting(s, "work_rate", view))
 
 
-def _less_work(contrast: Contrast, every: Sequence[Contrast]) -> bool:
+def _did_less_work(contrast: Contrast, contrasts: Sequence[Contrast]) -> bool:
     """Whether a latency fell because less was done: the same load did less work per second on that side."""
-    job = contrast.source.split(GROUP)[0]
+    job = contrast.source.split(SOURCE_SEPARATOR)[0]
     return contrast.metric == "work_rate" and any(
         other.worse.rising
-        and other.ratio < SAME_WORK
-        and other.source.split(GROUP)[0] == job
+        and other.ratio < MIN_WORK_RATIO
+        and other.source.split(SOURCE_SEPARATOR)[0] == job
         and (other.worse.state, other.better.state) == (contrast.worse.state, contrast.better.state)
-        for other in every
+        for other in contrasts
         if other.metric == "work_rate" and not contrast.worse.rising
     )
 
 
-def _noise(contrast: Contrast, view: StateView) -> str:
-    """Why a figure that got better shows nothing: single runs that differ by as much, or one that only warmed up."""
+def _noise_reason(contrast: Contrast, view: StateView) -> str:
+    """Why an improvement may be noise: single runs differ by as much, or the first run warmed up caches. "" if not."""
     worse, better = contrast.worse, contrast.better
     if worse.brief or better.brief:
         return "it was measured for less than a second"
     low, high = (better, worse) if worse.rising else (worse, better)
     if worse.runs and better.runs and min(low.runs) <= max(high.runs):
         return "single runs differ by as much"
-    if worse.kernel is None or better.kernel is None or not _is_first(contrast, view):
+    if worse.kernel is None or better.kernel is None or not _is_first_run(contrast, view):
         return ""
-    # Huge pages cost time in the kernel; what a first run waits for is files, or its own code to be made ready.
-    of_kernel = worse.kernel - better.kernel >= HELD * (worse.mean - better.mean)
-    return (
-        ""
-        if of_kernel
-        else "the first run took longer for other reasons than the kernel: it reads from disk what is in memory later"
-    )
+    # Huge pages cost time in the kernel. A first run also waits for files, or for its own code to be compiled.
+    if worse.kernel - better.kernel >= MIN_REMAINING * (worse.mean - better.mean):
+        return ""
+    return "the first run took longer for other reasons than the kernel: it reads from disk what is in memory later"
 
 
-def _is_first(contrast: Contrast, view: StateView) -> bool:
-    """Whether the worse side is one run, before the others, and the setting was not switched back."""
+def _is_first_run(contrast: Contrast, view: StateView) -> bool:
+    """Whether the worse side is a single run before the others, and the setting was not switched back."""
     worse, better = contrast.worse, contrast.better
-    later = worse.place is not None and better.place is not None and worse.place > better.place
-    return len(worse.runs) == 1 and not later and (_switches(contrast, view, 1) or 0) < 2
+    is_later = worse.place is not None and better.place is not None and worse.place > better.place
+    return len(worse.runs) == 1 and not is_later and (_count_switches(contrast, view, 1) or 0) < 2
 
 
-def _doubts(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
-    """Why what got better may have done so without the switch."""
+def _doubt_reasons(contrast: Contrast, settings: Sequence[str], view: StateView) -> tuple[str, ...]:
+    """Reasons why the improvement may have another cause than the switch."""
     worse, better = contrast.worse, contrast.better
-    found = [one for one in dict.fromkeys((worse.doubt, better.doubt, worse.hearsay, better.hearsay)) if one]
-    changes = _changes(contrast, settings, view)
-    if (_switches(contrast, view, 1) or 0) >= 2:  # what goes with each switch needs no other reason
-        changes = [change for change in changes if change.startswith("tuning profile")]  # which goes along
-    elif worse.kernel is None and worse.warms and _is_first(contrast, view):
-        found.append("a first run is slower than later ones regardless of the setting")
+    reasons = [r for r in dict.fromkeys((worse.doubt, better.doubt, worse.hearsay, better.hearsay)) if r]
+    changes = _other_changes(contrast, settings, view)
+    if (_count_switches(contrast, view, 1) or 0) >= 2:  # an effect of every switch needs no other explanation
+        changes = [change for change in changes if change.startswith("tuning profile")]  # it includes the setting
+    elif worse.kernel is None and worse.warms and _is_first_run(contrast, view):
+        reasons.append("a first run is slower than later ones regardless of the setting")
     if changes:
-        found.append(f"something else was changed as well: {', '.join(changes)}; which change helped is unknown")
-    return tuple(found)
+        reasons.append(f"something else was changed as well: {', '.join(changes)}; which change helped is unknown")
+    return tuple(reasons)
 
 
-def _changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> list[str]:
-    """What else differs between the two sides: what was done before the one measurement and not before the other."""
+def _other_changes(contrast: Contrast, settings: Sequence[str], view: StateView) -> list[str]:
+    """What else differs between the two sides: operator actions before one measurement only, settings, kernel, boot."""
     spans = [
         side for other in view.others for name, side in sides(contrast.metric, other).items() if name == contrast.source
     ]
-    done = [(e.cite.member, e.cite.line or 0, what) for e in _operator_events(view) if (what := _action(e, settings))]
+    events = _operator_events(view)
+    actions = [(e.cite.member, e.cite.line or 0, text) for e in events if (text := _action_text(e, settings))]
     before = [
-        {what for member, line, what in done if _is_just_before(member, line, side, spans)}
+        {text for member, line, text in actions if _precedes(member, line, side, spans)}
         for side in (contrast.worse, contrast.better)
     ]
-    found = sorted(before[0] ^ before[1])
+    changes = sorted(before[0] ^ before[1])
     states = {other.state.id: other.state.settings for other in view.others}
     old, new = (states.get(side.state, {}) for side in (contrast.worse, contrast.better))
     if (contrast.setting, contrast.better_value) != ("thp.enabled", "never"):
-        found += sorted(
+        changes += sorted(
             f"{name} {quoted(old[name])}, then {quoted(new[name])}"
-            for name in old.keys() & new.keys() - {*settings, *KNOBS}
+            for name in old.keys() & new.keys() - {*settings, *COMMON_SETTINGS}
             if old[name] != new[name]
         )
-    first, last = sorted((contrast.worse, contrast.better), key=lambda side: side.place or (0, 0))
+    earlier, later = sorted((contrast.worse, contrast.better), key=lambda side: side.place or (0, 0))
     kernels, uptimes, boot_lines = (
-        [_nearest([f for f in view.case.facts if f.name == name], side) for side in (first, last)]
+        [_nearest_fact([f for f in view.case.facts if f.name == name], side) for side in (earlier, later)]
         for name in ("kernel.release", "uptime.seconds", "boot.cmdline")
     )
     if boot_lines[0] and boot_lines[1] and boot_lines[0].value != boot_lines[1].value:
-        found.append("a boot with another boot line")
+        changes.append("a boot with another boot line")
     if kernels[0] and kernels[1] and kernels[0].value != kernels[1].value:
-        found.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
+        changes.append(f"another kernel ({quoted(kernels[0].value)}, then {quoted(kernels[1].value)})")
     if uptimes[0] and uptimes[1]:
-        off = sum(float(fact.label(ERROR_LABEL) or 0.0) for fact in uptimes if fact)
-        if float(uptimes[0].value) - off > float(uptimes[1].value):
-            found.append("a reboot")
-    return found
+        error = sum(float(fact.label(ERROR_LABEL) or 0.0) for fact in uptimes if fact)
+        if float(uptimes[0].value) - error > float(uptimes[1].value):
+            changes.append("a reboot")
+    return changes
 
 
 def _operator_events(view: StateView) -> Iterator[Event]:
@@ -532,8 +547,8 @@ def _operator_events(view: StateView) -> Iterator[Event]:
         yield from (event for event in other.state.events if event.kind in OPERATOR_KINDS)
 
 
-def _action(event: Event, settings: Sequence[str]) -> str:
-    """What somebody did that is no switch of these, or of huge pages; nothing, if it is one or had no effect."""
+def _action_text(event: Event, settings: Sequence[str]) -> str:
+    """Describe an operator action; "" if it switched these or huge page settings, or had no effect."""
     fields = event.fields
     setting = fields.get("setting", "")
     if fields.get("how") not in (None, "prompt") or setting.startswith("thp.") or setting in settings:
@@ -544,112 +559,106 @@ def _action(event: Event, settings: Sequence[str]) -> str:
     return f"{name} = {quoted(fields['value'])}" if "value" in fields else name
 
 
-def _is_just_before(member: str, line: int, side: Side, every: Sequence[Side]) -> bool:
-    """Whether it was done in the time of a measurement, or since the one before."""
+def _precedes(member: str, line: int, side: Side, measurements: Sequence[Side]) -> bool:
+    """Whether an action was taken during a measurement, or after the one before it."""
     if member != side.cite.member or line > (side.until.line or 0):
         return False
-    begins = side.cite.line or 0
-    ends = [other.until.line or 0 for other in every if other.until.member == member]
-    return line > max((end for end in ends if end < begins), default=0)
+    start = side.cite.line or 0
+    earlier_ends = [other.until.line or 0 for other in measurements if other.until.member == member]
+    return line > max((end for end in earlier_ends if end < start), default=0)
 
 
-def _nearest(facts: Sequence[Fact], side: Side) -> Fact | None:
-    """What was read last before a measurement, or in the same bundle."""
+def _nearest_fact(facts: Sequence[Fact], side: Side) -> Fact | None:
+    """The last fact before a measurement, or one of the same bundle."""
     place = (side.until.member, side.until.line or 0)
-    above = [f for f in facts if f.cite.member == place[0] and (f.cite.line or 0) <= place[1]]
+    earlier = [f for f in facts if f.cite.member == place[0] and (f.cite.line or 0) <= place[1]]
     root = root_of(place[0])
-    beside = [f for f in facts if root and root_of(f.cite.member) == root and f.cite.member != place[0]]
-    return max(above, key=lambda f: f.cite.line or 0) if above else beside[0] if beside else None
+    related = [f for f in facts if root and root_of(f.cite.member) == root and f.cite.member != place[0]]
+    return max(earlier, key=lambda f: f.cite.line or 0) if earlier else related[0] if related else None
 
 
-def _switches(contrast: Contrast, view: StateView, least: int) -> int | None:
-    """How often the setting went from one of the values to the other, and the figure with it, halfway or more.
-
-    None if it did not go with it somewhere: then something else moved it.
-    """
-    middle, count, before = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
-    worse_value = dict(contrast.worse_knobs)[contrast.setting]
+def _count_switches(contrast: Contrast, view: StateView, min_samples: int) -> int | None:
+    """How often the setting was switched between the two values and the metric followed, crossing the middle. None
+    if the metric did not follow the setting once: then it has another cause."""
+    middle, count, previous = (contrast.worse.mean + contrast.better.mean) / 2, 0, None
+    worse_value = dict(contrast.worse_settings)[contrast.setting]
     for other in sorted((v for v in view.others if v.state.order is not None), key=lambda v: v.state.order or 0):
-        value = _value(other, contrast.setting)
+        value = _setting_value(other, contrast.setting)
         side = sides(contrast.metric, other).get(contrast.source)
-        if side is None or side.samples < least or value not in (contrast.better_value, worse_value):
+        if side is None or side.samples < min_samples or value not in (contrast.better_value, worse_value):
             continue
         if (side.mean < middle) is not (value == contrast.better_value) ^ side.rising:
             return None
-        count += before is not None and before != value
-        before = value
+        count += previous is not None and previous != value
+        previous = value
     return count
 
 
-def _decisive(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
-    """The time that the same work took, if that was measured: less kernel time is no gain where less is done.
-
-    Of several sources of a metric the one with the most samples; jobs and processes are no such sources.
-    """
+def _decisive_contrasts(contrasts: Sequence[Contrast]) -> Sequence[Contrast]:
+    """The contrasts that decide: of work times, if there are any (less kernel time is no gain if less is done). Of
+    several sources of a metric the one with the most samples counts; jobs and processes all count."""
     if work := [c for c in contrasts if c.metric == "work_rate"]:
         return work
-    most: dict[tuple[str, ...], int] = {}
-    for one in contrasts:
-        most[one.subject] = max(one.samples, most.get(one.subject, 0))
-    return [one for one in contrasts if one.samples == most[one.subject]]
+    max_samples: dict[tuple[str, ...], int] = {}
+    for contrast in contrasts:
+        max_samples[contrast.subject] = max(contrast.samples, max_samples.get(contrast.subject, 0))
+    return [contrast for contrast in contrasts if contrast.samples == max_samples[contrast.subject]]
 
 
 def _is_worse_state(contrast: Contrast, view: StateView) -> bool:
-    """Whether a contrast speaks of this state: that it was better elsewhere says nothing of the better one."""
-    if contrast.setting == OF_PROGRAM:
+    """Whether a contrast applies to this state; an improvement elsewhere does not concern the better state."""
+    if contrast.setting == PROGRAM_SETTING:
         return view.state.id == contrast.worse.state
-    return _value(view, contrast.setting) != contrast.better_value
+    return _setting_value(view, contrast.setting) != contrast.better_value
 
 
-def _values(view: StateView) -> Mapping[str, str]:
-    """The settings of a state, as the kernel shows them or a label tells them."""
+def _setting_values(view: StateView) -> Mapping[str, str]:
+    """The settings of a state, as printed by the kernel or taken from a label."""
     return {**view.state.labels, **view.state.settings}
 
 
-def _enough(contrast: Contrast, check: Toggle) -> bool:
-    return contrast.samples >= _least(contrast, check)
+def _has_enough_samples(contrast: Contrast, check: Toggle) -> bool:
+    return contrast.samples >= _min_samples(contrast, check)
 
 
-def _least(contrast: Contrast, check: Toggle) -> int:
+def _min_samples(contrast: Contrast, check: Toggle) -> int:
     return 1 if compared_figures()[contrast.metric].whole else check.min_samples
 
 
-def _same_load(contrast: Contrast) -> bool:
+def _has_similar_load(contrast: Contrast) -> bool:
     worse, better = contrast.worse, contrast.better
     if contrast.metric == "sys_total":
-        return worse.user is not None and better.user is not None and better.user >= SAME_WORK * worse.user
+        return worse.user is not None and better.user is not None and better.user >= MIN_WORK_RATIO * worse.user
     if worse.busy is None or better.busy is None:
         return True
-    return min(worse.busy, better.busy) >= SAME_LOAD * max(worse.busy, better.busy)
+    return min(worse.busy, better.busy) >= MIN_LOAD_RATIO * max(worse.busy, better.busy)
 
 
-def _why_not(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
-    """Why none of the contrasts, of which there are some, decides anything."""
+def _undecided_reason(contrasts: Sequence[Contrast], check: Toggle, settings: Sequence[str], view: StateView) -> str:
     contrast = contrasts[0]
     title = contrast.worse.title
-    if not contrast.alone(settings):
-        if half := [name for name in contrast.half_known if name not in settings]:
-            return f"whether {' and '.join(half)} was switched as well is not in the input"
+    if not contrast.is_only_change(settings):
+        if unknown := [name for name in contrast.unknown_changes if name not in settings]:
+            return f"whether {' and '.join(unknown)} was switched as well is not in the input"
         names = " and ".join(name for name, _, _ in contrast.differences)
         return f"{names} were switched together; which of them had the effect is unknown"
-    if not _same_load(contrast):
+    if not _has_similar_load(contrast):
         return "the two stretches have different loads and cannot be compared"
-    if not contrast.with_the_switch:
+    if not contrast.is_simultaneous:
         return f"{title} had changed before the setting was switched"
-    if noise := _noise(contrast, view):
+    if noise := _noise_reason(contrast, view):
         return f"{title}: {noise}"
-    if _less_work(contrast, contrasts):
+    if _did_less_work(contrast, contrasts):
         return "less was done per second on the side with the shorter latency"
-    if _enough(contrast, check) and check.switches == 1:
+    if _has_enough_samples(contrast, check) and check.switches == 1:
         return f"{title} did not follow each switch of the setting"
-    if _enough(contrast, check):
+    if _has_enough_samples(contrast, check):
         return f"the setting was switched fewer than {check.switches} times"
     return f"fewer than {check.min_samples} samples on one side"
 
 
-def _what_is_missing(check: Toggle, view: StateView) -> str:
-    """Why there are no two sides of one thing."""
-    jobs = sorted({name.split(GROUP)[0] for v in view.others for name in sides("work_rate", v)} - {""})
+def _missing_reason(check: Toggle, view: StateView) -> str:
+    jobs = sorted({name.split(SOURCE_SEPARATOR)[0] for v in view.others for name in sides("work_rate", v)} - {""})
     if "work_rate" in check.metrics and len(view.others) > 1 and len(jobs) > 1:
         return f"no job was measured under both settings; these are different ones: {', '.join(map(quoted, jobs[:3]))}"
     unclear = (e.fields.get("profile") for e in _operator_events(view) if e.fields.get("how") == "unclear")
@@ -658,41 +667,44 @@ def _what_is_missing(check: Toggle, view: StateView) -> str:
     return "no two stretches with different settings and enough samples"
 
 
-def _contrasts(setting: str, metric: str, view: StateView) -> Iterator[Contrast]:
-    """Every pair of values of the setting, each source against itself; the other settings stand beside each value."""
-    by_value: dict[Knobs, dict[str, Side]] = {}
+def _contrasts_of_setting(setting: str, metric: str, view: StateView) -> Iterator[Contrast]:
+    """Yield a contrast for every pair of values of the setting and each source; other settings are kept with each
+    value."""
+    by_value: dict[Settings, dict[str, Side]] = {}
     for other in view.others:
-        settings = _values(other)
-        beside = [(name, settings[name]) for name in KNOBS if name != setting and name in settings]
+        settings = _setting_values(other)
+        other_settings = [(name, settings[name]) for name in COMMON_SETTINGS if name != setting and name in settings]
         for source, side in sides(metric, other).items():
-            value, name = _value(other, setting), source
-            if setting == OF_PROGRAM:
-                bare, _, *rest = source.split(GROUP)  # the name of a job's figure without what its own switch says
-                value, name = side.own or "default", GROUP.join((bare, "", *rest))
+            value, name = _setting_value(other, setting), source
+            if setting == PROGRAM_SETTING:
+                job, _, *rest = source.split(SOURCE_SEPARATOR)  # the source's name without the value of the switch
+                value, name = side.own or "default", SOURCE_SEPARATOR.join((job, "", *rest))
             if value is None:
                 continue
-            knobs = ((setting, value), *beside)
-            known, said = by_value.setdefault(knobs, {}), _hearsay(other, setting)
-            side = replace(side, order=other.state.order, state=other.state.id, hearsay=said)
-            if name not in known or known[name].samples < side.samples:
-                known[name] = side
-    for better, worse in combinations(sorted(by_value, key=lambda knobs: permissiveness(*knobs[0])), 2):
+            key = ((setting, value), *other_settings)
+            known_sides, doubt = by_value.setdefault(key, {}), _doubtful_setting(other, setting)
+            side = replace(side, order=other.state.order, state=other.state.id, hearsay=doubt)
+            if name not in known_sides or known_sides[name].samples < side.samples:
+                known_sides[name] = side
+    for better, worse in combinations(sorted(by_value, key=lambda settings: permissiveness(*settings[0])), 2):
         for source in by_value[better].keys() & by_value[worse].keys() if better[0] != worse[0] else ():
             yield Contrast(metric, worse, better, by_value[worse][source], by_value[better][source], source)
 
 
-def _value(view: StateView, setting: str) -> str | None:
-    """The value of a setting; a service has its default until it is restarted with another, and so has a host."""
-    of_service = setting.startswith(SERVICE) and view.state.order is not None
-    usual = (str(f.value) for f in view.state.facts if f.name == setting and f.provenance == "assumed")
-    return _values(view).get(setting, "default" if of_service else next(usual, None))
+def _setting_value(view: StateView, setting: str) -> str | None:
+    """The value of a setting. A service, like a host, has its default value until another one is set."""
+    is_service = setting.startswith(SERVICE_PREFIX) and view.state.order is not None
+    default = (str(f.value) for f in view.state.facts if f.name == setting and f.provenance == "assumed")
+    return _setting_values(view).get(setting, "default" if is_service else next(default, None))
 
 
-def _hearsay(view: StateView, setting: str) -> str:
-    """Why the value of a setting is not sure; nothing if it is."""
+def _doubtful_setting(view: StateView, setting: str) -> str:
+    """Why the value of a setting is uncertain, or ""."""
     if setting in view.state.labels:
         return "only a heading or a file name states the setting"
-    known = setting in view.state.settings or setting.startswith(SERVICE) or setting == OF_PROGRAM
+    is_known = setting in view.state.settings or setting.startswith(SERVICE_PREFIX) or setting == PROGRAM_SETTING
     return (
-        "" if known else f"{setting} {quoted(_value(view, setting) or '')} is the default here, and it was not measured"
+        ""
+        if is_known
+        else f"{setting} {quoted(_setting_value(view, setting) or '')} is the default here, and it was not measured"
     )

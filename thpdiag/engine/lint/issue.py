@@ -1,4 +1,4 @@
-"""What a lint is: a name, one line, a function that yields issues of a rule among all rules; the cases beside rules."""
+"""The lint framework: lints, issues, the set of rules, comments that allow an issue, and the cases of rules."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _ALLOW = re.compile(r"#\s*lint:\s*allow\b[ \t]*(?P<name>[\w-]*)[ \t]*(?P<reason>
 
 @dataclass(frozen=True, slots=True)
 class LintIssue:
-    """What is wrong and what to write instead; at a key, or at a `word` of what the key holds.
+    """An error and its correction, at a key or at a `word` in the key's value.
 
-    `source` is given where the mistake is not in the rule's own file.
+    `source` is set if the error is not in the rule's own file.
     """
 
     message: str
@@ -29,7 +29,7 @@ class LintIssue:
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """The cases beside a rule, as they are written."""
+    """The cases of a rule as written."""
 
     rows: Sequence[Mapping[str, object]]
     source: RuleSource
@@ -37,10 +37,7 @@ class Cases:
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """All rules together. `titles` and `conditions` lead to the first rule that has them.
-
-    `stray` are files of cases without a rule.
-    """
+    """All rules. `titles` and `conditions` map to the first rule with each; `stray` are case files without a rule."""
 
     rules: Mapping[str, Rule]
     cases: Mapping[str, Cases] = field(default_factory=dict)
@@ -54,7 +51,7 @@ Check = Callable[[Rule, RuleSet], Iterator[LintIssue]]
 
 @dataclass(frozen=True, slots=True)
 class Lint:
-    """`says` stands in `rules lint --list`; one that is `of_cases` looks at the cases beside a rule."""
+    """A lint. `says` is its description; `of_cases` marks lints of the cases of a rule."""
 
     name: str
     says: str
@@ -62,11 +59,11 @@ class Lint:
     of_cases: bool = False
 
 
-LINTS: list[Lint] = []  # all of them, in the order in which their issues are told
+LINTS: list[Lint] = []  # all lints in the order of their output
 
 
 def lint(says: str, *, of_cases: bool = False) -> Callable[[Check], Check]:
-    """Make a function the lint that is called like it."""
+    """Register a function as the lint of the same name."""
 
     def register(check: Check) -> Check:
         LINTS.append(Lint(check.__name__.replace("_", "-"), says, check, of_cases))
@@ -86,38 +83,38 @@ class AllowComment:
 
 
 def parse_allows(text: str) -> list[AllowComment]:
-    """What a rule file allows itself."""
+    """Return the `lint: allow` comments of a rule file."""
     if "lint:" not in text:
         return []
     return [
-        AllowComment(found["name"], found["reason"].strip(), number, found.start() + 1)
+        AllowComment(match["name"], match["reason"].strip(), number, match.start() + 1)
         for number, row in enumerate(text.splitlines(), 1)
-        if (found := _ALLOW.search(row))
+        if (match := _ALLOW.search(row))
     ]
 
 
 CASES_SUFFIX = ".cases.yaml"
 
 
-def cases_beside(
+def read_cases(
     places: Iterable[Traversable | Pack], rules: Sequence[Rule]
 ) -> tuple[Mapping[str, Cases], tuple[RuleSource, ...]]:
-    """The cases by the id of their rule, and files of cases without a rule. RuleError if one cannot be read."""
+    """Return the cases by rule id, and the case files without a rule. Raise RuleError if a file cannot be read."""
     ids = {rule.source.path.removesuffix(".yaml") + CASES_SUFFIX: rule.id for rule in rules}
-    found: dict[str, Cases] = {}
+    cases: dict[str, Cases] = {}
     stray: list[RuleSource] = []
     for pack in map(pack_of, places):
         for file in sorted(pack.folder.iterdir(), key=lambda file: file.name):
             if not file.name.endswith(CASES_SUFFIX):
                 continue
-            path, text, unread = file_text(file, pack)
-            if unread:
-                raise RuleError(unread)
+            path, text, error = file_text(file, pack)
+            if error:
+                raise RuleError(error)
             if path in ids:
-                found[ids[path]] = _cases(path, text, pack)
+                cases[ids[path]] = _cases(path, text, pack)
             else:
                 stray.append(RuleSource(path, text, {}, pack))
-    return found, tuple(stray)
+    return cases, tuple(stray)
 
 
 def _cases(path: str, text: str, pack: Pack) -> Cases:

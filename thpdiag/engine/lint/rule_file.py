@@ -1,4 +1,4 @@
-"""What a rule says beside its checks: relations to other rules, remedies, patterns, references, words, form, cases."""
+"""Lints of everything in a rule but its checks: relations, remedies, patterns, references, texts, form, cases."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def refers_to_itself(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("one rule in two lists that contradict each other")
 def excluded_and_demoted(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     file = rule.file
-    for one, other in (("excluded_by", "demoted_by"), ("excluded_by", "raised_by"), ("demoted_by", "raised_by")):
-        for name in dict.fromkeys(getattr(file, one)):
-            if name in getattr(file, other):
-                yield LintIssue(f"{name} is also in {one}; keep one of the two", (other,), name)
+    for first, second in (("excluded_by", "demoted_by"), ("excluded_by", "raised_by"), ("demoted_by", "raised_by")):
+        for name in dict.fromkeys(getattr(file, first)):
+            if name in getattr(file, second):
+                yield LintIssue(f"{name} is also in {first}; keep one of the two", (second,), name)
 
 
 @lint("a duplicate entry in a list")
@@ -51,9 +51,9 @@ def listed_twice(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 
 @lint("two rules that explain each other")
-def explain_each_other(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
+def explain_each_other(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
     for name in rule.file.explains:
-        other = whole.rules.get(name)
+        other = rule_set.rules.get(name)
         decided = other and (name in rule.file.demoted_by or rule.id in other.file.demoted_by)
         if other and rule.id in other.file.explains and name != rule.id and not decided:
             message = f"{name} explains {rule.id} too; let one of them be demoted_by the other"
@@ -71,7 +71,7 @@ def explains_its_excluder(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 @lint("a check for a rule that excludes anyway")
 def excluder_checked_too(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
-    """`excluded_by` and a check on the same rule say the same twice."""
+    """`excluded_by` and a check of the same rule are redundant."""
     for name, check in rule.checks.items():
         if isinstance(check, RuleCheck) and check.is_ == "silent" and check.rule in rule.file.excluded_by:
             message = f"excluded_by names {check.rule} already; take the check or the entry out"
@@ -79,8 +79,8 @@ def excluder_checked_too(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 
 @lint("a cause without a way to distinguish its look-alikes")
-def look_alikes_not_faced(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    """A cause says what it must not be mixed up with: by a rule that excludes or demotes it, or in words."""
+def look_alikes_not_faced(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    """A cause must name its look-alikes, by a rule that excludes or demotes it or in words."""
     file = rule.file
     known = look_alikes(file.mechanism)
     if file.role != "root_cause" or not known or file.excluded_by or file.demoted_by or file.false_positives:
@@ -100,7 +100,7 @@ def role_against_mechanism(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
         yield LintIssue(message, ("role",))
 
 
-# What to do: known remedies that cure the mechanism, and how the cure is verified
+# Remedies: they exist, cure the mechanism, and have a verification
 
 _VAGUE = re.compile(
     r"\b(?:problems?|issues?|troubles?|it|everything|things?) (?:is|are|was|has|have|should be)? ?"
@@ -143,18 +143,18 @@ def cure_without_verification(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 @lint("a verification that cannot be measured")
 def vague_verification(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
-    if found := _VAGUE.search(rule.file.verify):
-        message = f"'{found[0]}' cannot be measured; name the number, its change, and where to read it"
-        yield LintIssue(message, ("verify",), found[0].split()[0])
+    if match := _VAGUE.search(rule.file.verify):
+        message = f"'{match[0]}' cannot be measured; name the number, its change, and where to read it"
+        yield LintIssue(message, ("verify",), match[0].split()[0])
 
 
-# Regular expressions: RE2 takes them, and they choose something
+# Regular expressions: RE2 accepts them, and they are selective
 
-STRANGE = "\x01 no name \x02"  # what no host has
+NO_NAME = "\x01 no name \x02"  # matched only by patterns that match everything
 
 
 def _patterns(rule: Rule) -> Iterator[tuple[Where, str]]:
-    """Place and text of each; those of commands are matched whole, those of facts are searched."""
+    """The key and text of each pattern. Those of commands must match the whole text, those of facts a part of it."""
     for name, check in rule.checks.items():
         match check:
             case FactCheck() if check.matches is not None:
@@ -170,14 +170,14 @@ def _patterns(rule: Rule) -> Iterator[tuple[Where, str]]:
 @lint("a regular expression that RE2 does not take")
 def bad_pattern(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, pattern in _patterns(rule):
-        if mistake := _mistake(pattern):
+        if mistake := _pattern_error(pattern):
             message = f"'{pattern}' is not an RE2 regular expression: {mistake}"
             yield LintIssue(f"{message} (it has no look-around and no back-references)", where)
 
 
-def _mistake(pattern: str) -> str:
+def _pattern_error(pattern: str) -> str:
     quiet = re2.Options()
-    quiet.log_errors = False  # it would write to stderr by itself
+    quiet.log_errors = False  # RE2 would write to stderr
     try:
         re2.compile(pattern, quiet)
     except re2.error as error:
@@ -188,10 +188,10 @@ def _mistake(pattern: str) -> str:
 @lint("a regular expression that matches everything")
 def pattern_of_everything(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, pattern in _patterns(rule):
-        if _mistake(pattern):
+        if _pattern_error(pattern):
             continue
-        found = re2.search(pattern, STRANGE) if where[-1] == "matches" else re2.fullmatch(pattern, STRANGE)
-        if found:
+        is_match = re2.search(pattern, NO_NAME) if where[-1] == "matches" else re2.fullmatch(pattern, NO_NAME)
+        if is_match:
             message = f"'{pattern}' matches everything; write what is looked for, or `present: true`"
             yield LintIssue(message if where[-1] == "matches" else message.partition(", or")[0], where)
 
@@ -204,14 +204,14 @@ def needless_anchor(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
             yield LintIssue(message, where)
 
 
-# References that can be looked up, examples that exist
+# References can be looked up, and examples exist
 
 KERNEL = (
     "Documentation", "arch", "block", "crypto", "drivers", "fs", "include", "init", "io_uring", "ipc", "kernel", "lib",
     "mm", "net", "samples", "scripts", "security", "sound", "tools", "virt",
 )  # fmt: skip
 _SOURCE = re.compile(r"(?<![\w./-])(?P<top>[\w-]+)/[\w./-]*[\w-]+\.(?:c|h|S|rst|txt)\b")
-_FORM = re.compile(
+_REFERENCE_FORM = re.compile(
     r"https?://|[\w.-]+/[\w.-]+#\d+|\w+\(\d\w?\)|[\w-]+/[\w./-]+|\b(?:CVE|RHSA|JDK|MDEV|LU|KB)-?\d+|"
     r"(?:\S+\s+){3,}\S+"  # an observation takes a sentence
 )
@@ -223,7 +223,7 @@ def reference_form(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for i, text in enumerate(rule.file.references):
         if _LOCAL.search(text):
             yield LintIssue("others cannot look this up; name a public source", ("references", i))
-        elif not _FORM.search(text):
+        elif not _REFERENCE_FORM.search(text):
             message = "name a file of the kernel, a manual page, a URL, project#number, or describe what was seen"
             yield LintIssue(message, ("references", i))
 
@@ -231,13 +231,13 @@ def reference_form(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("a path that is not in the kernel's source")
 def reference_folder(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for i, text in enumerate(rule.file.references):
-        for found in _SOURCE.finditer(text):
-            if "://" in text[: found.start()]:
+        for match in _SOURCE.finditer(text):
+            if "://" in text[: match.start()]:
                 break
-            if found["top"] not in KERNEL and not found["top"].lower().startswith(("hotspot", "src", "zfs")):
-                hint = suggestion(found["top"], KERNEL)
-                message = f"'{found['top']}/' is not a folder of the kernel's source{hint}"
-                yield LintIssue(message, ("references", i), found["top"])
+            if match["top"] not in KERNEL and not match["top"].lower().startswith(("hotspot", "src", "zfs")):
+                hint = suggestion(match["top"], KERNEL)
+                message = f"'{match['top']}/' is not a folder of the kernel's source{hint}"
+                yield LintIssue(message, ("references", i), match["top"])
 
 
 @lint("an example that is not a fixture")
@@ -250,15 +250,15 @@ def missing_example(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 
 def fixtures() -> Path | None:
-    """The fixtures of a checkout; an installed package has none."""
+    """Return the fixtures of a checkout; None for an installed package."""
     rules = builtin_rules()
-    found = rules.parent / "fixtures" if isinstance(rules, Path) else None
-    return found if found is not None and found.is_dir() else None
+    folder = rules.parent / "fixtures" if isinstance(rules, Path) else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
-# Words: a title is a state, nobody is blamed, no advice hides in the explanation
+# Texts: a title is a state, the reader is not blamed, explanations give no advice
 
-LONGEST = 360  # characters of a line of a rule file
+MAX_CHARS = 360  # of a rule file
 ORDERS = (
     "Add", "Adjust", "Avoid", "Change", "Check", "Configure", "Decrease", "Disable", "Do", "Enable", "Ensure",
     "Increase", "Lower", "Make", "Raise", "Reduce", "Remove", "Set", "Stop", "Switch", "Tune", "Turn", "Try", "Update",
@@ -279,7 +279,7 @@ _SENTENCE = re.compile(r"[.!?)]\"?$")
 
 
 def _texts(rule: Rule) -> Iterator[tuple[Where, str]]:
-    """What readers of a report or of the catalogue get to see."""
+    """The texts that readers of reports and of the catalogue see."""
     file = rule.file
     yield ("title",), file.title
     yield ("means",), file.means
@@ -324,17 +324,17 @@ def means_repeats_title(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("words that blame the reader")
 def blaming_word(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, text in _texts(rule):
-        if found := _BLAME.search(text):
-            word = found[0].split()[0]
-            message = f"'{found[0]}' blames the reader; describe what is set and its effect"
+        if match := _BLAME.search(text):
+            word = match[0].split()[0]
+            message = f"'{match[0]}' blames the reader; describe what is set and its effect"
             yield LintIssue(message, where, word)
 
 
 @lint("an advice to disable huge pages outside the remedies")
 def advice_in_text(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, text in _texts(rule):
-        if where[0] in ("means", "verify") and (found := _DISABLE.search(text)):
-            words = found[0].strip(" .;:")
+        if where[0] in ("means", "verify") and (match := _DISABLE.search(text)):
+            words = match[0].strip(" .;:")
             message = f"'{words}' is an advice; remedies give it, with command, cost and undo"
             yield LintIssue(message, where, words.split()[0])
 
@@ -342,46 +342,46 @@ def advice_in_text(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("something that is left to write")
 def todo(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for where, text in _texts(rule):
-        if found := _TODO.search(text):
-            yield LintIssue(f"{text.strip()[:80]}", where, found[0])
+        if match := _TODO.search(text):
+            yield LintIssue(f"{text.strip()[:80]}", where, match[0])
 
 
 @lint("a line too long to read")
 def long_line(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     for number, row in enumerate(rule.source.text.splitlines(), 1):
-        if len(row) > LONGEST:
-            message = f"line {number} has {len(row)} characters; fold it (>-) or break it at a comma, below {LONGEST}"
+        if len(row) > MAX_CHARS:
+            message = f"line {number} has {len(row)} characters; fold it (>-) or break it at a comma, below {MAX_CHARS}"
             yield LintIssue(message, rule.source.key_at(number))
 
 
-# Form: one title, one condition, the usual keys, a fitting file name and id
+# Form: unique title and condition, the usual order of keys, a matching file name and id
 
 ORDER = tuple(RuleFile.model_fields)
-ROLES = {"ALT": ("alternative",), "CTX": ("context",)}  # what our own prefixes say; packs choose theirs
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\.yaml")
-LITTLE = frozenset(
+ROLES = {"ALT": ("alternative",), "CTX": ("context",)}  # roles of thpdiag's own prefixes; packs define theirs
+_FILE_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\.yaml")
+STOP_WORDS = frozenset(
     ("a", "an", "the", "of", "on", "in", "at", "by", "for", "and", "or", "not", "no", "to", "with", "without")
 )
 
 
 def condition_key(rule: Rule) -> str:
-    """What two rules share that fire in the same moment: the same checks and condition, whatever their names."""
-    names = {name: f"c{at}" for at, name in enumerate(rule.checks)}
+    """Return a key that is equal for rules with the same checks and condition, regardless of their names."""
+    names = {name: f"c{i}" for i, name in enumerate(rule.checks)}
     checks = ";".join(f"{type(check).__name__}({check})" for check in rule.checks.values())
-    when = re.sub(r"[A-Za-z_][\w-]*", lambda found: names.get(found[0], found[0]), str(rule.when))
+    when = re.sub(r"[A-Za-z_][\w-]*", lambda match: names.get(match[0], match[0]), str(rule.when))
     return f"{rule.file.for_each}|{checks}|{when}"
 
 
 @lint("two rules with one title")
-def duplicate_title(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    first = whole.titles.get(rule.file.title.lower(), rule)
+def duplicate_title(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    first = rule_set.titles.get(rule.file.title.lower(), rule)
     if first.id != rule.id:
         yield LintIssue(f"{first.id} has this title ({first.source.path}); describe the difference", ("title",))
 
 
 @lint("two rules with the same checks and condition")
-def duplicate_condition(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    first = whole.conditions.get(condition_key(rule), rule)
+def duplicate_condition(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    first = rule_set.conditions.get(condition_key(rule), rule)
     if first.id != rule.id:
         message = (
             f"{first.id} has the same checks and condition ({first.source.path}); keep one, or describe the difference"
@@ -405,12 +405,12 @@ def key_order(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 @lint("a file name that does not fit the rule")
 def file_name(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
     name = PurePath(rule.source.path).name
-    if not _NAME.fullmatch(name):
+    if not _FILE_NAME.fullmatch(name):
         small = re.sub(r"[^a-z0-9]+", "-", name.removesuffix(".yaml").lower()).strip("-")
         yield LintIssue(f"the file's name is small words with hyphens; call it {small or 'name'}.yaml", ("id",))
         return
     text = _all_words(rule)
-    words = [w for w in name.removesuffix(".yaml").split("-") if w not in LITTLE]
+    words = [w for w in name.removesuffix(".yaml").split("-") if w not in STOP_WORDS]
     if not any((word if len(word) < 5 else word[: max(4, len(word) - 3)]) in text for word in words):
         message = f"the file is called {name}, which has no words of the rule; call it {rule.file.mechanism}.yaml"
         yield LintIssue(f"{message} or after the title", ("title",))
@@ -433,18 +433,18 @@ def id_prefix(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
 
 
 @lint("`# lint: allow NAME` without a reason")
-def allow_without_reason(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    """The escape itself: it has a reason and names a lint."""
-    for one in parse_allows(rule.source.text):
-        if one.name and len(one.reason.split()) < 2:
-            message = f"give a reason: # lint: allow {one.name} REASON"
-            yield LintIssue(message, rule.source.key_at(one.line))
+def allow_without_reason(rule: Rule, _: RuleSet) -> Iterator[LintIssue]:
+    """An allow comment must have a reason and name a lint."""
+    for comment in parse_allows(rule.source.text):
+        if comment.name and len(comment.reason.split()) < 2:
+            message = f"give a reason: # lint: allow {comment.name} REASON"
+            yield LintIssue(message, rule.source.key_at(comment.line))
 
 
-# Cases: of every kind, with look-alikes, and made of names that exist
+# Cases: every kind is present, look-alikes are included, and names exist
 
 OUTCOMES = ("fires", "silent", "unknown")
-FEWEST_LOOK_ALIKES = 2
+MIN_LOOK_ALIKES = 2
 
 
 def _outcomes(cases: Cases) -> list[str]:
@@ -452,60 +452,60 @@ def _outcomes(cases: Cases) -> list[str]:
 
 
 @lint("a rule without cases", of_cases=True)
-def no_cases(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    if rule.id not in whole.cases:
+def no_cases(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    if rule.id not in rule_set.cases:
         name = rule.source.path.removesuffix(".yaml")
         yield LintIssue(f"no cases; write {name}.cases.yaml (thpdiag rules new shows the form)", ("id",))
 
 
 @lint("no case that fires, is silent, is unknown, or is excluded", of_cases=True)
-def case_kinds(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    cases = whole.cases.get(rule.id)
-    if cases is not None and (missing := kinds_missing(rule, cases)):
+def case_kinds(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    cases = rule_set.cases.get(rule.id)
+    if cases is not None and (missing := missing_kinds(rule, cases)):
         yield LintIssue(f"no case with outcome {', '.join(missing)}; add one each", (), source=cases.source)
 
 
-def kinds_missing(rule: Rule, cases: Cases | None) -> tuple[str, ...]:
-    """The outcomes that no case of the rule has and one should."""
+def missing_kinds(rule: Rule, cases: Cases | None) -> tuple[str, ...]:
+    """Return the outcomes that at least one case of the rule should have and none has."""
     outcomes = _outcomes(cases) if cases else []
-    wanted = (*OUTCOMES, "excluded") if rule.file.excluded_by else OUTCOMES
-    pointless = {"silent"} if "excluded" in outcomes or not _deniable(rule) else set()
-    if all(check_class(check) == "testimony" for check in rule.checks.values()):  # whether somebody says so is known
-        pointless.add("unknown")
-    return tuple(kind for kind in wanted if kind not in outcomes and kind not in pointless)
+    required = (*OUTCOMES, "excluded") if rule.file.excluded_by else OUTCOMES
+    optional = {"silent"} if "excluded" in outcomes or not _can_be_silent(rule) else set()
+    if all(check_class(check) == "testimony" for check in rule.checks.values()):  # the absence of testimony is known
+        optional.add("unknown")
+    return tuple(kind for kind in required if kind not in outcomes and kind not in optional)
 
 
-def _deniable(rule: Rule) -> bool:
-    """Whether the condition can be no: that something is present, or was done, no input can deny."""
-    answers = {name: Verdict3.UNKNOWN if _undeniable(check) else Verdict3.NO for name, check in rule.checks.items()}
+def _can_be_silent(rule: Rule) -> bool:
+    """Whether the condition can be no. No input can deny that something is present or was done."""
+    answers = {name: Verdict3.UNKNOWN if _is_undeniable(check) else Verdict3.NO for name, check in rule.checks.items()}
     return rule.when.value(lambda name: answers[name]) is Verdict3.NO
 
 
-def _undeniable(check: Check) -> bool:
+def _is_undeniable(check: Check) -> bool:
     if isinstance(check, EventCheck):
         return set(as_list(check.event)) <= OPERATOR_KINDS
     return isinstance(check, FactCheck) and check.present is True
 
 
 @lint("fewer than two silent cases", of_cases=True)
-def few_look_alikes(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    """Hosts that resemble the trouble and do not have it."""
-    if (cases := whole.cases.get(rule.id)) is None or rule.file.role == "context":
+def few_look_alikes(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    """Silent cases are hosts that resemble the problem and do not have it."""
+    if (cases := rule_set.cases.get(rule.id)) is None or rule.file.role == "context":
         return
     count = sum(outcome in ("silent", "excluded") for outcome in _outcomes(cases))
-    if 0 < count < FEWEST_LOOK_ALIKES:
+    if 0 < count < MIN_LOOK_ALIKES:
         message = "only one case is silent; add a host that looks alike and has something else"
-        yield LintIssue(message, _last(cases, "silent"), source=cases.source)
+        yield LintIssue(message, _last_with_outcome(cases, "silent"), source=cases.source)
 
 
-def _last(cases: Cases, outcome: str) -> tuple[int, ...]:
-    at = [i for i, row in enumerate(cases.rows) if row.get("outcome") == outcome]
-    return (at[-1],) if at else ()
+def _last_with_outcome(cases: Cases, outcome: str) -> tuple[int, ...]:
+    indices = [i for i, row in enumerate(cases.rows) if row.get("outcome") == outcome]
+    return (indices[-1],) if indices else ()
 
 
 @lint("a confidence level that no case states", of_cases=True)
-def level_without_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    if (cases := whole.cases.get(rule.id)) is None:
+def level_without_case(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    if (cases := rule_set.cases.get(rule.id)) is None:
         return
     stated = {str(row.get("confidence")) for row in cases.rows}
     for level in rule.confidence:
@@ -516,8 +516,8 @@ def level_without_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
 
 
 @lint("two cases of one name", of_cases=True)
-def case_name_twice(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    if (cases := whole.cases.get(rule.id)) is None:
+def case_name_twice(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    if (cases := rule_set.cases.get(rule.id)) is None:
         return
     seen: set[str] = set()
     for i, row in enumerate(cases.rows):
@@ -527,41 +527,41 @@ def case_name_twice(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
 
 
 @lint("an unknown fact, metric, or event in a case", of_cases=True)
-def unknown_name_in_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    """A name with a typing mistake makes a host without that value: a silent case that proves nothing."""
-    if (cases := whole.cases.get(rule.id)) is None:
+def unknown_name_in_case(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    """A misspelled name makes a host without that value, whose silent case proves nothing."""
+    if (cases := rule_set.cases.get(rule.id)) is None:
         return
     for i, row in enumerate(cases.rows):
-        yield from _wrong_names((i,), row, cases)
+        yield from _unknown_names((i,), row, cases)
         states = row.get("states")
         for j, state in enumerate(states if isinstance(states, list) else ()):
-            yield from _wrong_names((i, "states", j), state, cases)
+            yield from _unknown_names((i, "states", j), state, cases)
 
 
-def _wrong_names(at: tuple[str | int, ...], row: object, cases: Cases) -> Iterator[LintIssue]:
+def _unknown_names(parent: tuple[str | int, ...], row: object, cases: Cases) -> Iterator[LintIssue]:
     if not isinstance(row, Mapping):
         return
     for key in ("facts", "series"):
-        asked = row.get(key)
-        for written in asked if isinstance(asked, Mapping) else ():
-            name = re.sub(r"\{.*", "", str(written))
+        entries = row.get(key)
+        for key_text in entries if isinstance(entries, Mapping) else ():
+            name = re.sub(r"\{.*", "", str(key_text))
             if term(name) is None:
                 message = f"'{name}' is not in the vocabulary{suggestion(name, names())}"
-                yield LintIssue(message, (*at, key, written), source=cases.source)
+                yield LintIssue(message, (*parent, key, key_text), source=cases.source)
     events = row.get("events")
-    for j, one in enumerate(events if isinstance(events, list) else ()):
-        kind = str(one.get("kind", "")) if isinstance(one, Mapping) else ""
+    for j, item in enumerate(events if isinstance(events, list) else ()):
+        kind = str(item.get("kind", "")) if isinstance(item, Mapping) else ""
         if event(kind) is None:
             message = f"unknown event '{kind}'{suggestion(kind, names())}"
-            yield LintIssue(message, (*at, "events", j), kind, source=cases.source)
+            yield LintIssue(message, (*parent, "events", j), kind, source=cases.source)
 
 
 @lint("a case that fires on an empty host", of_cases=True)
-def empty_case(rule: Rule, whole: RuleSet) -> Iterator[LintIssue]:
-    """Host of a case that fires without anything on it."""
-    if (cases := whole.cases.get(rule.id)) is None:
+def empty_case(rule: Rule, rule_set: RuleSet) -> Iterator[LintIssue]:
+    """A case must have data to fire."""
+    if (cases := rule_set.cases.get(rule.id)) is None:
         return
-    told = ("facts", "series", "stacks", "flat", "off_cpu", "calls", "events", "processes", "states", "read")
+    data_keys = ("facts", "series", "stacks", "flat", "off_cpu", "calls", "events", "processes", "states", "read")
     for i, row in enumerate(cases.rows):
-        if row.get("outcome") in ("fires", "excluded") and not any(row.get(key) for key in told):
+        if row.get("outcome") in ("fires", "excluded") and not any(row.get(key) for key in data_keys):
             yield LintIssue("an empty host cannot fire; add facts, series or stacks", (i,), source=cases.source)

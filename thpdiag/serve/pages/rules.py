@@ -13,7 +13,7 @@ from markupsafe import Markup, escape
 from starlette.requests import Request
 from starlette.responses import Response
 
-from thpdiag.authoring.catalogue import LISTS, ROLES, check_words, for_whom, remedies_of
+from thpdiag.authoring.catalogue import RELATION_TITLES, ROLES, check_words, remedies_of, subject_prefix
 from thpdiag.engine.load import Rule
 from thpdiag.engine.schema import EventCheck, as_list
 from thpdiag.engine.wording import term_meaning
@@ -57,7 +57,7 @@ def rule_page(request: Request, server: Server) -> Response:
         raise not_found("This server has no rule of that name.")
     return render_page(
         request, server, "rule.html", title=f"{rule.id}: {rule.file.title}",
-        rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=rule_origin(rule), whom=for_whom(rule),
+        rule=rule, mechanism=mechanisms().get(rule.file.mechanism), origin=rule_origin(rule), whom=subject_prefix(rule),
         checks={name: mark_code(check_words(check)) for name, check in rule.checks.items()},
         needs=list(needs_of_rule(rule)),
         related=related_rules(rule, by_id), remedies=[(name, mark_code(reason)) for name, reason in remedies_of(rule)],
@@ -103,7 +103,7 @@ def needs_of_rule(rule: Rule) -> Iterator[Need]:
 
 def related_rules(rule: Rule, rules: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return lists of rules that interact with this one, each with its title; empty for a rule that is not loaded."""
-    lists = ((words, getattr(rule.file, key)) for key, words in LISTS)
+    lists = ((words, getattr(rule.file, key)) for key, words in RELATION_TITLES)
     return [(words, [(n, rules[n].file.title if n in rules else "") for n in names]) for words, names in lists if names]
 
 
