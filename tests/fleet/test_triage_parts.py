@@ -97,7 +97,7 @@ def told(kind: str, *moments: tuple[float, Callable[[Tally], object]]) -> list[s
 
 def found(count: int, *, listed: bool) -> Callable[[Tally], object]:
     def change(tally: Tally) -> None:
-        tally.found, tally.listed = count, listed
+        tally.bundles, tally.listed = count, listed
 
     return change
 

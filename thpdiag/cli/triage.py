@@ -187,7 +187,7 @@ def run(
             engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
             with watching("none" if setting("quiet") else progress) as watch, engine:
                 tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
-            if not tally.found and not shard:
+            if not tally.bundles and not shard:
                 raise InputError("no bundles given: the list is empty")
             made = _make_report(store, wanted, judge, redaction)
         _announce(made, out_dir, missing, delivery.verbosity)
@@ -383,7 +383,7 @@ def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic
 
             def show(tally: Tally) -> None:
                 rate = f"{_rate(tally, clock() - begun):.1f}/s"
-                total = tally.found if tally.listed else None
+                total = tally.bundles if tally.listed else None
                 bar.update(task, completed=tally.done, total=total, rate=rate, told=_describe_findings(tally))
 
             yield show
@@ -420,15 +420,17 @@ class _ProgressLines:
 
 def _log_line(tally: Tally, seconds: float) -> str:
     rate, left = _rate(tally, seconds), ""
-    if tally.listed and rate and tally.found > tally.done:
-        left = f", about {(tally.found - tally.done) / rate:.0f} s left"
+    if tally.listed and rate and tally.bundles > tally.done:
+        left = f", about {(tally.bundles - tally.done) / rate:.0f} s left"
     more = "" if tally.listed else " or more"
-    return f"triage: {tally.done} of {tally.found}{more} bundles{left}; {_describe_findings(tally)}"
+    return f"triage: {tally.done} of {tally.bundles}{more} bundles{left}; {_describe_findings(tally)}"
 
 
 def _json_line(tally: Tally, seconds: float) -> str:
-    numbers = {name: getattr(tally, name) for name in ("found", "listed", "done", "skipped", "twice", "hosts")}
-    counts = {"statuses": dict(tally.statuses), "findings": dict(tally.findings)}
+    numbers = {"found": tally.bundles, "skipped": tally.skipped, "twice": tally.duplicates, "hosts": tally.hosts}
+    counts = {
+        "listed": tally.listed, "done": tally.done, "statuses": dict(tally.statuses), "findings": dict(tally.findings),
+    }  # fmt: skip
     return json.dumps({"schema": PROGRESS_SCHEMA, "seconds": round(seconds, 1), **numbers, **counts}, sort_keys=True)
 
 
