@@ -201,7 +201,7 @@ def test_a_shard_is_the_same_in_any_process() -> None:
 def test_forms_of_a_shard(text: str) -> None:
     """From 1 on."""
     shard = Shard.parse(text)
-    assert f"{shard.number}/{shard.of}" == text
+    assert f"{shard.number}/{shard.count}" == text
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "01/2", "1/ 2", "١/٢", "1/2\n"])

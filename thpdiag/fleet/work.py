@@ -144,12 +144,12 @@ def _work_on_collection(collection: Collection, item: BundleItem, config: RunCon
             results.append(unread_result(inner, Status.REFUSED, inner.refused))
         else:
             results.append(_work_on_bundle(inner, config))
-    others = collection.beside
-    other_result = others and _work_on_bundle(replace(others, label=f"{item.label}/{others.label}"), config)
-    if not other_result or not _is_recognised(other_result):
+    others = collection.siblings
+    other = others and _work_on_bundle(replace(others, label=f"{item.label}/{others.label}"), config)
+    if not other or not _is_recognised(other):
         yield from results
     elif any(map(_is_recognised, results)):
-        yield from [*results, other_result]
+        yield from [*results, other]
     else:
         yield _work_on_bundle(item, config)
 
