@@ -36,7 +36,7 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Final, NamedTuple
 
@@ -153,8 +153,7 @@ METRICS: Final = (
 def metrics_of_host(host: FleetHost) -> Iterator[tuple[Metric, float]]:
     """Yield the metrics of a host with their numbers."""
     for metric in METRICS:
-        value = metric.value(host)
-        if value is not None:
+        if (value := metric.value(host)) is not None:
             yield metric, value
 
 
@@ -213,6 +212,10 @@ class NumberDistribution:
 
 
 Counts = tuple[tuple[str, int], ...]
+
+
+def most_frequent(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def counts_as(name: str) -> PlainSerializer:
@@ -346,7 +349,7 @@ class _GroupValues:
         if total < MIN_HOSTS:
             return None
         if (distribution := self.cache.get(f"={name}")) is None:
-            first = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))[:SHOWN_VALUES]
+            first = most_frequent(counts)[:SHOWN_VALUES]
             distribution = ValueDistribution(total, tuple(first), total - sum(count for _, count in first))
             self.cache[f"={name}"] = distribution
         return distribution if isinstance(distribution, ValueDistribution) else None
@@ -534,11 +537,8 @@ def _history(store: StoreReader, bundles: BundlesOfHost, page: Callable[[Row], s
         for row in store.rows_of_bundles(record.bundle):
             if row["place"] == record.place:
                 builder.add(replace(host_of_row(number, row), page=page(row)))
-    differences = [
-        Difference(name, tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))))
-        for name, counts in builder.counts.items()
-        if not bundles.ordered and len(counts) > 1
-    ]
+    compared = {} if bundles.ordered else builder.counts
+    differences = [Difference(name, tuple(most_frequent(c))) for name, c in compared.items() if len(c) > 1]
     return History(
         name=bundles.name, bundles=len(bundles.records), ordered=bundles.ordered,
         changes=builder.changes if bundles.ordered else (), differences=differences[:MAX_EVENTS],

@@ -326,12 +326,9 @@ def make_report(store: StoreReader, options: ReportOptions, judge: Judge, folder
         for page in failed:
             del addresses[page.bundle]
         fleet = Fleet(
-            store,
-            judge,
-            options.presentation.fail_on,
-            lambda row: addresses.get(row["bundle"]) or "",
+            store, judge, options.presentation.fail_on, lambda row: addresses.get(row["bundle"]) or "",
             fail_on_missing=options.fail_on_missing,
-        )
+        )  # fmt: skip
         with atomic_file(folder / INDEX) as out:
             write_page(fleet, out)
         warnings = [

@@ -138,12 +138,10 @@ def _work_on_collection(collection: Collection, item: BundleItem, config: RunCon
 
     If so, and none of the archives is a bundle, the archives belong to the other files: the whole item is one bundle.
     """
-    results = []
+    results: list[ItemResult] = []
     for inner in (replace(inner, label=f"{item.label}/{inner.label}") for inner in collection):
-        if inner.refused:
-            results.append(unread_result(inner, Status.REFUSED, inner.refused))
-        else:
-            results.append(_work_on_bundle(inner, config))
+        refused = unread_result(inner, Status.REFUSED, inner.refused) if inner.refused else None
+        results.append(refused or _work_on_bundle(inner, config))
     others = collection.siblings
     other = others and _work_on_bundle(replace(others, label=f"{item.label}/{others.label}"), config)
     if not other or not _is_recognised(other):

@@ -16,7 +16,7 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader
 from markupsafe import Markup
 
 from thpdiag.fleet.hosts import MIN_HOSTS, OK, FleetHost, bundles_of_hosts, join_words
-from thpdiag.fleet.outliers import Outlier
+from thpdiag.fleet.outliers import Outlier, most_frequent
 from thpdiag.fleet.overview import FOUND, UNKNOWN, VERDICTS, Fleet, Overview, ValueCounts, natural_key, severity_order
 from thpdiag.fleet.page.rows import (
     ACCEPTED,
@@ -139,7 +139,7 @@ class Summary:
         failed = self._overview.incomplete
         if not failed:
             return ""
-        counts = [(status, number) for status, number in _most_frequent(self._overview.statuses) if status != OK]
+        counts = [(status, number) for status, number in most_frequent(self._overview.statuses) if status != OK]
         words = [f"{number:,} {status}" for status, number in counts[:MAX_REASONS]]
         others = sum(number for _, number in counts[MAX_REASONS:])
         words += [f"{others:,} others"] if others else []
@@ -149,7 +149,7 @@ class Summary:
         """The tables of counts in the order of the page, without empty ones."""
         for title, counted, uncounted, order, folded in self._counts:
             if order is None:
-                values = _most_frequent(counted)
+                values = most_frequent(counted)
             else:
                 values = [(value, counted[value]) for value in (*order, *sorted(set(counted) - set(order)))]
                 values = [(value, hosts) for value, hosts in values if hosts]
@@ -160,10 +160,6 @@ class Summary:
             others = f"{len(rest):,} other values with {sum(hosts for _, hosts in rest) + uncounted:,} hosts"
             if rows:
                 yield CountTable(title, rows[:few], rows[few:], others if rest else "", folded)
-
-
-def _most_frequent(counts: Counter[str]) -> list[tuple[str, int]]:
-    return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 def count_bar(share: float) -> Markup:
