@@ -1,3 +1,3 @@
-"""thpdiag: does the kernel's huge-page machinery hurt this Linux host, how do we know, and what to do about it."""
+"""thpdiag: diagnoses whether transparent huge pages slow down a Linux host, with evidence and remedies."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""The few mistakes a user can make, each with its exit code, and what every exit code means."""
+"""The exceptions that the command line reports to the user, and the meaning of all exit codes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-# The first that applies of 70, 2, 4, 1, 3, 6, 5, 0 (DESIGN: contracts).
+# The first that applies, in the order 70, 2, 4, 1, 3, 6, 5, 0 (DESIGN: contracts).
 EXIT_CODES: Mapping[int, str] = MappingProxyType(
     {
         0: "the analysis finished, with or without findings; single files may be reported as unreadable",
@@ -32,7 +32,7 @@ BUG_EXIT_CODE = 70
 
 
 class ThpdiagError(Exception):
-    """A mistake that the command line prints as one sentence, without a traceback."""
+    """An error that the command line prints as one sentence, without a traceback."""
 
     exit_code = 2
 
@@ -44,29 +44,29 @@ class UsageError(ThpdiagError):
 
 
 class InputError(ThpdiagError):
-    """Nothing readable, or nothing in it recognised."""
+    """The input is unreadable, or nothing in it is recognised."""
 
     exit_code = 3
 
 
 class AcceptanceError(ThpdiagError):
-    """A suppression file or baseline cannot be used; the message carries file and place."""
+    """A suppression file or baseline is invalid; the message has file and position."""
 
     exit_code = 2
 
 
 class RuleError(ThpdiagError):
-    """A rule file is invalid; the message carries file, line, column, the line itself and a caret."""
+    """A rule file is invalid; the message has file, line, column, the line itself and a caret."""
 
     exit_code = 4
 
 
 class StorageError(ThpdiagError):
-    """Results, or the data of a server, cannot be read or written."""
+    """Stored results or data of the server cannot be read or written."""
 
 
 class StoreError(StorageError):
-    """The results of a batch cannot be read or written: damaged, of a later version, or no store at all."""
+    """A store cannot be read or written: it is damaged, of a later version, or not a store."""
 
     exit_code = 3
 
@@ -78,13 +78,13 @@ class StoreBusyError(StorageError):
 
 
 class StoreFullError(StorageError):
-    """No room for results; what was stored before is whole."""
+    """The disk is full; results that were stored before are complete."""
 
     exit_code = 6
 
 
 class StoreUnwritableError(StorageError):
-    """Nothing can be written, though not for want of room: the disk became read-only, say."""
+    """Writing fails for a reason other than a full disk, such as a disk that became read-only."""
 
     exit_code = 6
 

@@ -1,11 +1,11 @@
-"""The analysis in a child process with limits, for input of strangers: `analyze --isolate`, `triage`.
+"""Analysis in a sandboxed child process, for untrusted input: `analyze --isolate`, `triage`.
 
-The document is that of the analysis without it. Where the child was ended, `document_of_failure` says in a document
-which limit or mistake ended it, and that nothing of the input is known.
+The document is the same as without the sandbox. If the child was stopped, `document_of_failure` returns a document that
+states the limit or error, and in which everything is unknown.
 
-A process that forks for one bundle after another calls `preload_analysis` first, so that no child loads again what it
-needs. `sosreport.tar.xz` asks for what an ordinary report of a host does: it is the cut of one of a healthy guest
-(`fixtures/healthy`).
+A process that forks for many bundles calls `preload_analysis` first, so that its children share modules and tables. It
+analyses `sosreport.tar.xz`, an excerpt of a report of a healthy guest (`fixtures/healthy`), which loads what an
+ordinary report needs.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from thpdiag.sandbox.supervise import Listener, run_in_child
 STDIN = Path("-")
 LIMITS = Limits()
 SAMPLE = "sosreport.tar.xz"
-STEP_SECONDS = 0.5  # between two steps that the child writes, so that hours of them stay below its limit of output
+STEP_SECONDS = 0.5  # between two progress lines of the child, so that hours of them stay below its output limit
 MAX_STEP_BYTES = 4096
-_ARCHIVE = re.compile(r"\.(?:\d{1,5}|meta|index)")
+_PCP_SUFFIX = re.compile(r"\.(?:\d{1,5}|meta|index)")
 
 
 def analyze_isolated(
@@ -48,21 +48,20 @@ def analyze_isolated(
     *, limits: Limits | None = None, stdin: BinaryIO | None = None, scratch: Path | None = None,
     progress: Progress | None = None,
 ) -> Outcome:  # fmt: skip
-    """How the analysis ended; the content is the result document as JSON. `scratch` is where it may write."""
+    """Analyse in a child; the content of the outcome is the document as JSON. `scratch` is a folder for its files."""
 
     def call() -> Answer:
         steps = progress and throttle(_write_step, STEP_SECONDS)
         return Answer(json.dumps(analyze(paths, rules, options, stdin=stdin, progress=steps), default=dict).encode())
 
-    with TemporaryDirectory(prefix="thpdiag-", dir=scratch) as room:
+    with TemporaryDirectory(prefix="thpdiag-", dir=scratch) as folder:
         listen = progress and _step_reader(progress)
-        return note_missing_layers(
-            run_in_child(call, limits or LIMITS, allowed_files(paths, Path(room), stdin), listen)
-        )
+        allowed = allowed_files(paths, Path(folder), stdin)
+        return note_missing_layers(run_in_child(call, limits or LIMITS, allowed, listen))
 
 
 def note_missing_layers(outcome: Outcome) -> Outcome:
-    """The same with a note in the document if layers of the sandbox were missing while it was made."""
+    """Add a note to the document if layers of the sandbox were missing."""
     if not outcome.missing or outcome.status is not Status.OK:
         return outcome
     document = json.loads(outcome.content)
@@ -71,17 +70,17 @@ def note_missing_layers(outcome: Outcome) -> Outcome:
 
 
 def describe_missing(layers: Sequence[Layer]) -> str:
-    """The layers of the sandbox that this machine does not have, in a sentence."""
+    """Return a sentence about the layers of the sandbox that this machine lacks."""
     return f"The sandbox was incomplete, as this machine lacks: {', '.join(layers)}."
 
 
 def _write_step(step: Step) -> None:
-    """Of the child: a line on its stderr, without the words that are the customer's."""
+    """Write a progress step to the stderr of the child, without the customer's names."""
     os.write(2, json.dumps(step._replace(what="")).encode() + b"\n")
 
 
 def _step_reader(progress: Progress) -> Listener:
-    """What passes on the lines that are steps, whatever else a child writes."""
+    """Return a listener that passes on progress steps and ignores other output of the child."""
     adapter, rest = TypeAdapter(Step), b""
 
     def listen(part: bytes) -> None:
@@ -96,24 +95,24 @@ def _step_reader(progress: Progress) -> Listener:
 
 
 def document_of_failure(outcome: Outcome, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
-    """The document of an analysis that did not come to its end."""
+    """Return the document of an analysis that failed in the child."""
     kind = ProblemKind.BUG if outcome.exit_code == BUG_EXIT_CODE else ProblemKind.LIMIT
     text = outcome.sentence if outcome.status is not Status.BUG else "the child process failed"
     return unread(Problem(Citation(WHOLE_INPUT), text, kind), rules, options)
 
 
 def allowed_files(paths: Sequence[Path], scratch: Path, stdin: BinaryIO | None = None) -> Allowed:
-    """It may read what is named, and what thpdiag looks for beside it: symbols, the other files of an archive."""
+    """Return the permissions to read the paths and their sibling files: symbols, other files of a PCP archive."""
     named = [path for path in paths if path != STDIN]
-    near = [other for path in named if not path.is_dir() for other in _files_of_pcp_archive(path)]
-    folders = [path.parent for path in named if is_recording(path) or near]
-    given = stdin.fileno() if stdin is not None and STDIN in paths else None
-    return Allowed((*named, *sibling_files(named), *near), tuple(folders), scratch, given)
+    pcp_files = [file for path in named if not path.is_dir() for file in _files_of_pcp_archive(path)]
+    folders = [path.parent for path in named if is_recording(path) or pcp_files]
+    descriptor = stdin.fileno() if stdin is not None and STDIN in paths else None
+    return Allowed((*named, *sibling_files(named), *pcp_files), tuple(folders), scratch, descriptor)
 
 
 def _files_of_pcp_archive(path: Path) -> list[Path]:
-    """The files of a PCP archive: alike but for what stands behind the last dot."""
-    if not _ARCHIVE.fullmatch(path.suffix):
+    """Return the files of a PCP archive, which differ only in the last suffix."""
+    if not _PCP_SUFFIX.fullmatch(path.suffix):
         return []
     try:
         return [other for other in path.parent.iterdir() if other.stem == path.stem]
@@ -122,12 +121,12 @@ def _files_of_pcp_archive(path: Path) -> list[Path]:
 
 
 def preload_analysis(rules: Sequence[Rule]) -> None:
-    """Have modules, tables of knowledge and patterns loaded that every bundle needs."""
-    import numpy  # noqa: F401 - loaded, that is all
+    """Load the modules, knowledge tables and patterns that every bundle needs."""
+    import numpy  # noqa: F401 - only to load it
 
     for line_format in line_formats():
         line_format.load()
-        _ = line_format.opens, line_format.paths  # compiled
+        _ = line_format.opens, line_format.paths  # compiles the patterns
     for bulk_format in bulk_formats():
         bulk_format.load()
         _ = bulk_format.opens
@@ -135,5 +134,5 @@ def preload_analysis(rules: Sequence[Rule]) -> None:
 
 
 def sample_bundle() -> bytes:
-    """The sosreport, packed."""
+    """Return the sample sosreport as tar.xz."""
     return files("thpdiag").joinpath(SAMPLE).read_bytes()

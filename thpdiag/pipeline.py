@@ -1,8 +1,8 @@
-"""The straight line: bundle, parsers, hosts, rules, diagnosis, result. Read this first.
+"""The pipeline: bundle, parsers, hosts, rules, diagnosis, result. Read this first.
 
-    paths -> members -> parsed input -> hosts, cut into states -> judged rules -> diagnosis -> result document
+    paths -> members -> parsed input -> hosts, cut into states -> evaluated rules -> diagnosis -> result document
 
-The document quotes the lines that it cites, from the text cache or from the members, read a second time.
+The document quotes the cited lines, from the text cache or from the members, which are read a second time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from thpdiag.model.parser import OutOfTimeError
 from thpdiag.model.result import Result
 from thpdiag.model.text import sentence
 
-WHOLE_INPUT = "input"  # what a problem is about, in place of a member
+WHOLE_INPUT = "input"  # replaces the member in the citation of a problem with the whole input
 JudgedHost = tuple[Case, list[StateOutcomes]]
 
 
@@ -41,7 +41,7 @@ def analyze(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
     *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """The result of the paths as JSON has it."""
+    """Analyse the paths and return the result as a JSON document."""
     return plain_document(analyze_paths(paths, rules, options, stdin=stdin, progress=progress, timings=timings))
 
 
@@ -49,7 +49,7 @@ def analyze_paths(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options | None = None,
     *, stdin: BinaryIO | None = None, progress: Progress | None = None, timings: Timings | None = None,
 ) -> Result:  # fmt: skip
-    """The result of the paths (`-` is standard input)."""
+    """Analyse the paths (`-` is standard input) and return the result."""
     options, timings = options or Options(), timings or Timings()
     with timings.stage("read"):
         parsed = read_input(paths, options, stdin=stdin, progress=progress)
@@ -63,7 +63,7 @@ def analyze_paths(
 
 
 def unread(problem: Problem, rules: Sequence[Rule], options: Options) -> dict[str, Any]:
-    """The result document of an input that could not be read, with the reason."""
+    """Return the result document of an input that could not be read."""
     return document(diagnose_input(ParsedInput({}, (), (problem,)), rules, options), options.typed_options)
 
 
@@ -71,7 +71,7 @@ def diagnose_input(
     parsed: ParsedInput, rules: Sequence[Rule], options: Options, timings: Timings | None = None,
     progress: Progress | None = None,
 ) -> list[Diagnosis]:  # fmt: skip
-    """The diagnosis of each host in the input."""
+    """Return the diagnosis of each host in the input."""
     timings = timings or Timings()
     if progress:
         progress(Step("judge", total=len(rules)))
@@ -82,16 +82,16 @@ def diagnose_input(
         if not options.window:
             return [diagnose(host, rules, outcomes) for host, outcomes in judged]
     with timings.stage("rules outside of the requested time range"):
-        whole = host_cases(parsed, replace(options, window=None))
-        further = judge_hosts(whole, rules, options, timings, progress)
+        all_data = host_cases(parsed, replace(options, window=None))
+        judged_all = judge_hosts(all_data, rules, options, timings, progress)
         return [
             diagnose(host, rules, [*outcomes, *outside_window(others)])
-            for (host, outcomes), (_, others) in zip(judged, further, strict=True)
+            for (host, outcomes), (_, others) in zip(judged, judged_all, strict=True)
         ]
 
 
 def diagnose_case(host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None = None) -> Diagnosis:
-    """The diagnosis of one host."""
+    """Return the diagnosis of one host."""
     host, outcomes = judge_host(host, rules, options, timings)
     return diagnose(host, rules, outcomes)
 
@@ -99,7 +99,7 @@ def diagnose_case(host: Case, rules: Sequence[Rule], options: Options, timings: 
 def judge_hosts(
     hosts: Sequence[Case], rules: Sequence[Rule], options: Options, timings: Timings | None, progress: Progress | None
 ) -> list[JudgedHost]:
-    """The outcomes of all rules on each host."""
+    """Evaluate all rules on each host."""
     end = process_time() + options.limits.cpu_seconds
     return [
         judge_host(host, rules, options, timings, progress, ("host", number, len(hosts)), end)
@@ -111,11 +111,10 @@ def judge_host(
     host: Case, rules: Sequence[Rule], options: Options, timings: Timings | None,
     progress: Progress | None = None, place: Place = ("host", 1, 1), end: float = math.inf,
 ) -> JudgedHost:  # fmt: skip
-    """The outcomes of all rules in each state, and the host with the problems that judging it brought up.
+    """Evaluate all rules in each state of a host; return the host with new problems, and the outcomes.
 
-    `end` is the CPU time of the process, in seconds, when judging must be over.
-    In a state that the time did not suffice for no rule is decided: the one that would have explained what another
-    one saw may be among those that were not asked.
+    `end` is the deadline in seconds of CPU time of the process. If it passes during a state, all rules of this state
+    are unknown, since a rule that was not evaluated might explain what another one found.
     """
     problems: list[Problem] = []
     bugs: list[Problem] | None = None if options.strict else problems
@@ -123,31 +122,31 @@ def judge_host(
     outcomes: list[StateOutcomes] = []
     for number, view in enumerate(views, 1):
         step = Step("judge", what=host.name if place[2] > 1 else "", places=(place, ("state", number, len(views))))
-        watch = progress and partial(_show_judging, progress, step)
+        show = progress and partial(_show_progress, progress, step)
         try:
             with interrupt_when_out_of_time(end - process_time()):
-                by_rule = evaluate_with_windows(rules, view, bugs=bugs, timings=timings, progress=watch)
+                by_rule = evaluate_with_windows(rules, view, bugs=bugs, timings=timings, progress=show)
         except OutOfTimeError:
             text = f"judging it took more than {options.limits.cpu_seconds:g} s of CPU (limit cpu_seconds)"
             problems.append(Problem(Citation(WHOLE_INPUT), f"{text}; no rule was decided", ProblemKind.LIMIT))
-            why = sentence(text)
-            by_rule = {rule.id: RuleOutcome(rule.id, Verdict3.UNKNOWN, view.state.id, mistake=why) for rule in rules}
+            reason, state = sentence(text), view.state.id
+            by_rule = {rule.id: RuleOutcome(rule.id, Verdict3.UNKNOWN, state, mistake=reason) for rule in rules}
         outcomes.append((view, by_rule))
     problems += (problem for view in views for problem in source_disagreements(view))
     return replace(host, problems=(*host.problems, *problems)), outcomes
 
 
-def _show_judging(progress: Progress, step: Step, rules: int, window: int, windows: int, judged: int) -> None:
+def _show_progress(progress: Progress, step: Step, rules: int, window: int, windows: int, judged: int) -> None:
     places = (*step.places, ("window", window, windows))
     progress(step._replace(done=judged, total=rules, places=places))
 
 
 def outside_window(outcomes: Sequence[StateOutcomes]) -> list[StateOutcomes]:
-    """Outcomes from outside of the requested time range: a yes is a hypothesis, anything else says nothing."""
-    return [(view, {rule: _outside(outcome) for rule, outcome in by_rule.items()}) for view, by_rule in outcomes]
+    """Weaken outcomes from outside of the requested time range: a yes becomes `possible`, all others unknown."""
+    return [(view, {rule: _weaken(outcome) for rule, outcome in by_rule.items()}) for view, by_rule in outcomes]
 
 
-def _outside(outcome: RuleOutcome) -> RuleOutcome:
+def _weaken(outcome: RuleOutcome) -> RuleOutcome:
     if outcome.value is not Verdict3.YES:
         return replace(outcome, value=Verdict3.UNKNOWN, against=(), missing=())
     raise_by = ("evidence from the requested time range",)

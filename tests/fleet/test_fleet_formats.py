@@ -179,4 +179,4 @@ def test_the_first_of_many_are_kept_in_bounds() -> None:
     for number in random.Random(1).sample(range(10_000), 10_000):
         first.add([number])
 
-    assert (first.all, first.items) == (10_000, list(range(MAX_LISTED)))
+    assert (first.total, first.items) == (10_000, list(range(MAX_LISTED)))

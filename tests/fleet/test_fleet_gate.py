@@ -164,4 +164,4 @@ def test_an_accepted_verdict_stays_one(tmp_path: Path) -> None:
         told = fleet.overview
 
     assert [(one.name, one.accepted) for one in told.found.items] == [("db2", False), ("db1", True)]
-    assert (told.accepted, told.found.all, told.gate.failing) == (1, 2, 0)
+    assert (told.accepted, told.found.total, told.gate.failing) == (1, 2, 0)

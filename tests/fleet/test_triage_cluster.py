@@ -238,4 +238,4 @@ def test_workers_with_other_rules_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"0123456789abcdef.*install the same"):
         pool.setup(SimpleNamespace(address="tcp://demo:1"))
     with pytest.raises(UsageError, match="install the same"):  # of one that joins later nobody hears the first
-        pool.results_of(BundleItem("", "in/a"))
+        pool.work_on(BundleItem("", "in/a"))

@@ -21,7 +21,7 @@ import pytest
 from command_line import Run
 from conftest import ROOT
 from small_results import result
-from thpdiag.cli.triage import watching
+from thpdiag.cli.triage import show_batch_progress
 from thpdiag.fleet.batch import Tally
 from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import pack_result
@@ -87,7 +87,7 @@ class Clock:
 def told(kind: str, *moments: tuple[float, Callable[[Tally], object]]) -> list[str]:
     """The lines that are written when the numbers change so at these times."""
     out, clock, tally = io.StringIO(), Clock(), Tally()
-    with watching(kind, out, clock) as watch:
+    with show_batch_progress(kind, out, clock) as watch:
         for at, change in moments:
             clock.now = at
             change(tally)
@@ -97,7 +97,7 @@ def told(kind: str, *moments: tuple[float, Callable[[Tally], object]]) -> list[s
 
 def found(count: int, *, listed: bool) -> Callable[[Tally], object]:
     def change(tally: Tally) -> None:
-        tally.found, tally.listed = count, listed
+        tally.bundles, tally.listed = count, listed
 
     return change
 

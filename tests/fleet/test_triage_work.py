@@ -229,10 +229,10 @@ class Played:
         future.set_result(self._results[item.label])
         return future
 
-    def collect(self, begun: Future[list[ItemResult]], item: BundleItem, attempt: int) -> list[ItemResult]:
-        return begun.result()
+    def collect(self, future: Future[list[ItemResult]], item: BundleItem, attempt: int) -> list[ItemResult]:
+        return future.result()
 
-    def look(self) -> None:
+    def check_alive(self) -> None:
         """All is there."""
 
 

@@ -91,10 +91,10 @@ def contents(found: Collection | None) -> dict[str, bytes]:
 
 def beside(found: Collection) -> dict[str, bytes]:
     """The files beside the archives, by their paths."""
-    assert found.beside is not None
-    folder = Path(found.beside.place)
+    assert found.siblings is not None
+    folder = Path(found.siblings.place)
     files = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert found.beside.size == sum(map(len, files.values()))
+    assert found.siblings.size == sum(map(len, files.values()))
     return files
 
 
@@ -123,7 +123,7 @@ def test_sos_collect(scratch: Path, name: str) -> None:
     found = tried(scratch, PACKERS[name](files), name)
     assert [item.label for item in found or ()] == ["sosreport-a.tar.xz", "sosreport-b.tar.xz"]
     assert found is not None
-    assert found.beside is None
+    assert found.siblings is None
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_a_log_before_everything_is_not_decompressed_to_its_end(tmp_path: Path) 
     one = inner._CollectionReader(inner.Budget(inner.ReadLimits()), tmp_path, 1 << 30)
     with pytest.raises(inner.OneBundleError):
         one.read(io.BytesIO(content))
-    assert one._passed < 3 << 20
+    assert one._read_bytes < 3 << 20
 
 
 def test_hostile_names_stay_names(scratch: Path) -> None:
@@ -328,8 +328,8 @@ def test_a_child_that_was_taken_over_leads_nowhere(scratch: Path, monkeypatch: p
 
     def planted(*_: object) -> Outcome:
         (scratch / "collection" / link).symlink_to("/etc")
-        archives = [{"path": "x/../../passwd", "size": 1, "trouble": ""}]
-        told = {"archives": archives, "beside": {"kept": 0, "size": 0, "lost": 0}, "trouble": ""}
+        archives = [{"path": "x/../../passwd", "size": 1, "problem": ""}]
+        told = {"archives": archives, "siblings": {"kept": 0, "size": 0, "lost": 0}, "problem": ""}
         return Outcome(Status.OK, content=json.dumps(told).encode())
 
     monkeypatch.setattr(collections, "run_in_child", planted)
@@ -344,7 +344,7 @@ def test_a_bomb_is_cut_and_told(tmp_path: Path) -> None:
     budget = inner.Budget(inner.ReadLimits(total_bytes=300_000))
     found = inner._CollectionReader(budget, tmp_path / "out", 1 << 30).read(io.BytesIO(content))
     assert [one.path for one in found.archives] == ["a.tar", "b.tar"]
-    assert "limit total_bytes" in found.trouble
+    assert "limit total_bytes" in found.problem
 
 
 def test_the_answer_is_plain() -> None:

@@ -73,7 +73,7 @@ def test_no_more_is_asked_for_than_may_wait() -> None:
     with Prefetch(endless()) as ahead:
         assert len(list(zip(range(10), taken(ahead), strict=False))) == 10
         ahead.settle(60)
-        assert MAX_WAITING + 10 <= ahead.found <= len(asked) <= ahead.found + 1 <= MAX_WAITING + 12
+        assert MAX_WAITING + 10 <= ahead.count <= len(asked) <= ahead.count + 1 <= MAX_WAITING + 12
 
 
 def test_a_list_that_is_slow_delays_nothing() -> None:
@@ -86,7 +86,7 @@ def test_a_list_that_is_slow_delays_nothing() -> None:
         yield BundleItem("b", "b", 9)
 
     with Prefetch(slow()) as ahead:
-        while not ahead.found:
+        while not ahead.count:
             ahead.settle(0.01)
         assert (ahead.take(), ahead.take(), ahead.is_over) == (BundleItem("a", "a", 5), None, False)
         going_on.set()
@@ -201,7 +201,7 @@ def test_a_shard_is_the_same_in_any_process() -> None:
 def test_forms_of_a_shard(text: str) -> None:
     """From 1 on."""
     shard = Shard.parse(text)
-    assert f"{shard.number}/{shard.of}" == text
+    assert f"{shard.number}/{shard.count}" == text
 
 
 @pytest.mark.parametrize("text", ["", "1", "0/2", "3/2", "1/0", "-1/2", "1/2/3", "a/b", "01/2", "1/ 2", "١/٢", "1/2\n"])

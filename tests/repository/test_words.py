@@ -23,7 +23,6 @@ ALLOWED = (
     ("docs/how-to/agents.md", "tell", "the status `cannot_tell`"),
     ("docs/style.md", "", "the list itself"),
     ("SECURITY.md", "speaks", "a server speaks a protocol"),
-    ("thpdiag/cli/triage.py", "told", "the name of a field in the format of a progress bar"),
 )
 
 

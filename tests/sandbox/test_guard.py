@@ -119,7 +119,7 @@ def test_programs_that_are_left_behind_end_with_the_child(ends: Callable[..., Ou
     left = int(ends(calls.leaves_a_program_behind).content)
     killed = ends(calls.leaves_a_program_behind_and_dies)
     assert killed.name == "signal 9"
-    for pid in (left, int(killed.said)):
+    for pid in (left, int(killed.output)):
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 

@@ -24,7 +24,7 @@ def test_what_a_program_prints_comes_whole() -> None:
     """All of its output, how it ended, and what it said beside."""
     run = script("import sys; print('x' * 300_000); sys.stderr.write('a word')")
     assert b"".join(run) == b"x" * 300_000 + b"\n"
-    assert (run.ending, run.said) == (Ending.DONE, b"a word")
+    assert (run.ending, run.stderr) == (Ending.DONE, b"a word")
 
 
 def test_the_input_is_an_open_file_that_has_no_name() -> None:

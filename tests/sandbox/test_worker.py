@@ -11,7 +11,7 @@ import pytest
 
 import misbehaving_calls as calls
 from thpdiag.sandbox.outcome import Allowed, Limits
-from thpdiag.sandbox.preload import LEAVE_SECONDS, Worker, WorkerDiedError, call_handler
+from thpdiag.sandbox.preload import STOP_TIMEOUT_S, Worker, WorkerDiedError, call_handler
 
 LONG = 60.0  # seconds that nothing takes unless something is broken
 
@@ -26,7 +26,7 @@ def test_a_worker_that_is_stopped_leaves_nothing_behind(tmp_path: Path) -> None:
             assert not worker.has_answer(0.05)
         handles = [os.pidfd_open(int(pid)) for pid in told.read_text().split()]
         worker.stop()
-        assert worker._process.exitcode == 1, f"it did not leave by itself within {LEAVE_SECONDS} s"
+        assert worker._process.exitcode == 1, f"it did not leave by itself within {STOP_TIMEOUT_S} s"
     try:
         assert all(select.select([handle], [], [], LONG)[0] for handle in handles)
     finally:

@@ -30,7 +30,7 @@ def test_the_first_of_many(aside: SpillFile) -> None:
 
     assert list(map(int, first)) == sorted(orders)[:100]
     assert list(first) == list(first)
-    assert (len(first), first.all) == (100, 10_000)
+    assert (len(first), first.total) == (100, 10_000)
 
 
 def test_they_are_ordered_as_python_orders_them(aside: SpillFile) -> None:

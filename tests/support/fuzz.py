@@ -586,13 +586,18 @@ def try_batch(batch: Sequence[tuple[Callable[[], Input], bool]]) -> list[Finding
 
     with tempfile.TemporaryDirectory(prefix="fuzz-") as room:
         limits = Limits(
-            len(batch) * MAX_COMMANDS * HANG_SECONDS, len(batch) * MAX_WALL_SECONDS, memory=ADDRESS_BYTES, said=64 * MIB
+            len(batch) * MAX_COMMANDS * HANG_SECONDS,
+            len(batch) * MAX_WALL_SECONDS,
+            memory=ADDRESS_BYTES,
+            output=64 * MIB,
         )
         outcome = run_in_child(call, limits, Allowed((ROOT,), (), Path(room)), said.extend)
     done = [Finding(**json.loads(line)) for line in said.splitlines() if line.startswith(b'{"kind"')]
     if len(done) < len(batch) and not (done and done[-1].fault == "memory"):
         kind = batch[len(done)][0]().kind
-        done.append(Finding(kind, _name_of_end(outcome), f"{outcome.name}: {outcome.sentence}\n{outcome.said[-2000:]}"))
+        done.append(
+            Finding(kind, _name_of_end(outcome), f"{outcome.name}: {outcome.sentence}\n{outcome.output[-2000:]}")
+        )
     return done
 
 

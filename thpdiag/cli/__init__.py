@@ -1,4 +1,4 @@
-"""The command line: commands are known by name and one line; the module of one is imported when it runs."""
+"""The command line. Commands are listed with a one-line help; their modules are imported when they run."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from thpdiag.errors import BUG_EXIT_CODE, AcceptanceError, RuleError, ThpdiagErr
 
 @contextmanager
 def help_context(command: click.Command, name: str | None, parent: click.Context | None) -> Iterator[None]:
-    """Give the error of an option without a value the command whose help lists it, which click leaves out."""
+    """Set the command in the error of an option without a value, which click leaves out."""
     try:
         yield
-    except BadOptionUsage as mistake:
-        mistake.ctx = mistake.ctx or click.Context(command, parent, name)
+    except BadOptionUsage as error:
+        error.ctx = error.ctx or click.Context(command, parent, name)
         raise
 
 
@@ -65,7 +65,7 @@ class DeferredCommand(click.RichCommand):
 
 
 class DeferredGroup(click.RichGroup):
-    """`known` are commands with their lines, in the order in which people meet them."""
+    """A group of deferred commands: `known` maps their names to one-line helps, in the order of the help."""
 
     def __init__(self, *, known: Mapping[str, str], **settings: Any) -> None:
         super().__init__(**settings)
@@ -82,66 +82,64 @@ class DeferredGroup(click.RichGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command; of one that nobody knows what may have been meant."""
+        """Return the command; suggest a similar one for an unknown name."""
         if args and args[0] not in self.known and not args[0].startswith("-"):
             raise ClickUsageError(f"no command {args[0]!r}{similar_command(args[0], self.known)}", ctx)
         return super().resolve_command(ctx, args)
 
     def load(self, name: str) -> click.Command:
-        """A command: its module, `MODULES` or of its own name, has it as `command` or in `COMMANDS`."""
-        if name in GROUPS:
-            return GROUPS[name]
-        return _command_of(MODULES.get(name, name), name)
+        """Import a command. Its module is named in `MODULES` or like the command."""
+        return GROUPS[name] if name in GROUPS else _import_command(MODULES.get(name, name), name)
 
 
 def similar_command(word: str, known: Iterable[str], cutoff: float = 0.55) -> str:
-    """`; did you mean 'analyze'?` if a command is like the word."""
-    import difflib  # only for a mistake
+    """Return `; did you mean 'analyze'?` if a command is similar to the word."""
+    import difflib  # rarely needed
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def _command_of(module: str, *words: str) -> click.Command:
-    """A command of a module, by its names, with what `--config` and variables add to its options."""
-    found = importlib.import_module(f"thpdiag.cli.{module}")
-    command: click.Command = found.COMMANDS[words[-1]] if hasattr(found, "COMMANDS") else found.command
+def _import_command(module: str, *words: str) -> click.Command:
+    """Import a command (`command` of a module, or an entry of its `COMMANDS`), and make it configurable."""
+    imported = importlib.import_module(f"thpdiag.cli.{module}")
+    command: click.Command = imported.COMMANDS[words[-1]] if hasattr(imported, "COMMANDS") else imported.command
     from thpdiag.cli.config import configurable
 
     return configurable(command, *words)
 
 
 class DefaultingGroup(DeferredGroup):
-    """Of a command with parts the first is meant where none is named: what stands there is its argument or option.
+    """A group whose first command is the default: it gets arguments that do not begin with the name of a command.
 
-    Nothing at all is the help, or the first part too if that is more use (`no_args_is_help=False`).
+    Without arguments the group prints its help, or runs the default command with `no_args_is_help=False`.
     """
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        meant = args[0] not in (*self.known, *ctx.help_option_names) if args else not self.no_args_is_help
-        word = args[0] if args and meant and args[0].isalpha() and not Path(args[0]).exists() else ""
-        if alike := similar_command(word, self.known, cutoff=0.75):
-            raise ClickUsageError(f"no command {word!r}{alike}", ctx)
-        if meant:
+        is_default = args[0] not in (*self.known, *ctx.help_option_names) if args else not self.no_args_is_help
+        word = args[0] if args and is_default and args[0].isalpha() and not Path(args[0]).exists() else ""
+        if hint := similar_command(word, self.known, cutoff=0.75):
+            raise ClickUsageError(f"no command {word!r}{hint}", ctx)
+        if is_default:
             args = [next(iter(self.known)), *args]
         return super().parse_args(ctx, args)
 
 
-def check_linux(what: str) -> None:
-    """UsageError where there is no sandbox."""
+def check_linux(feature: str) -> None:
+    """Raise UsageError on platforms without a sandbox."""
     if sys.platform != "linux":
-        raise UsageError(f"{what} needs the sandbox, which is of Linux; this platform is {sys.platform}")
+        raise UsageError(f"{feature} needs the sandbox, which is of Linux; this platform is {sys.platform}")
 
 
 class TriageGroup(DefaultingGroup):
-    """Has the workers' process load the engine while the command itself is loaded, which takes as long."""
+    """Starts the fork server, which loads the engine, while the command itself is imported, which takes as long."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name, command, rest = super().resolve_command(ctx, args)
-        here = not any(word in ctx.help_option_names or word.startswith("--scheduler") for word in rest)
-        if name == "run" and here and sys.platform == "linux":
+        is_local = not any(word in ctx.help_option_names or word.startswith("--scheduler") for word in rest)
+        if name == "run" and is_local and sys.platform == "linux":
             from thpdiag import fleet
             from thpdiag.sandbox.preload import start_fork_server
 
@@ -150,16 +148,16 @@ class TriageGroup(DefaultingGroup):
 
     def load(self, name: str) -> click.Command:
         check_linux("triage")
-        return _command_of("triage", "triage", name)
+        return _import_command("triage", "triage", name)
 
 
 class ServeGroup(DefaultingGroup):
-    """Says which extra the commands need where its packages are not installed."""
+    """Names the extra to install if a package of the server is missing."""
 
     def load(self, name: str) -> click.Command:
         check_linux("serve")
         try:
-            return _command_of("serve", "serve", name)
+            return _import_command("serve", "serve", name)
         except ModuleNotFoundError as missing:
             package = str(missing.name).partition(".")[0]
             if package not in SERVE_PACKAGES:
@@ -251,19 +249,19 @@ COMMANDS: Mapping[str, str] = MappingProxyType(
     }
 )
 INTERRUPTED = 130
-PIPE_CLOSED = 141  # as a shell calls a program that SIGPIPE has ended
+PIPE_CLOSED = 141  # the exit code that a shell reports for SIGPIPE
 ENVIRONMENT: Mapping[str, str] = MappingProxyType(
     {
-        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # the search reads the metadata of every package
-        "OPENBLAS_NUM_THREADS": "1",  # nothing here is for threads of linear algebra, which take long to begin
+        "PYDANTIC_DISABLE_PLUGINS": "__all__",  # searching for plugins reads the metadata of every package
+        "OPENBLAS_NUM_THREADS": "1",  # thpdiag does no linear algebra, and its threads are slow to start
     }
 )
-GC_THRESHOLD: Final = 200_000  # new containers between two collections: most of a run's live until its end
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # of a disk that the output is sent to
+GC_THRESHOLD: Final = 200_000  # allocations between two collections: most objects live until the end of a run
+DISK_FULL_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def remember_config(context: click.Context, parameter: click.Parameter, file: Path | None) -> None:
-    """A variable that named a file of the current folder would find one in a customer's data."""
+    """Store the file of `--config`. A relative path in the variable is refused: it may lead into a customer's data."""
     if file and not file.is_absolute() and context.get_parameter_source("config") is ParameterSource.ENVIRONMENT:
         raise UsageError(f"THPDIAG_CONFIG={file}: write an absolute path; a relative one may lead into analyzed data")
     context.meta["thpdiag.cli.config"] = file
@@ -285,31 +283,31 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run a command; a user's mistake is one sentence on stderr and its exit code, never a traceback."""
+    """Run a command and exit. An error of the user is one sentence on stderr with its exit code, not a traceback."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     try:
         code = cli.main(list(arguments) if arguments is not None else None, "thpdiag", standalone_mode=False)
-        if sys.stdout is not None:  # it was closed before we began
+        if sys.stdout is not None:  # None: it was closed before the program started
             sys.stdout.flush()
-    except (Abort, SystemExit) as end:  # click exits with 1 where the reader closed the pipe, with 2 after help
+    except (Abort, SystemExit) as end:  # click exits with 1 if the reader closed the pipe, with 2 after help
         code = INTERRUPTED if isinstance(end, Abort) else PIPE_CLOSED if end.code == 1 else end.code
-    except NoArgsIsHelpError as mistake:
-        mistake.show()
-        code = mistake.exit_code
-    except ClickException as mistake:
-        click.echo(f"thpdiag: {_describe(mistake)}", err=True)
-        code = mistake.exit_code
-    except (RuleError, AcceptanceError) as mistake:  # begins with file, line and column, as editors and CI expect
-        click.echo(str(mistake), err=True)
-        code = mistake.exit_code
-    except ThpdiagError as mistake:
-        click.echo(f"thpdiag: {mistake}", err=True)
-        code = mistake.exit_code
-    except Exception as mistake:
-        if isinstance(mistake, OSError) and mistake.errno in FULL and mistake.filename is None:
-            click.echo(f"thpdiag: cannot write the output: {mistake.strerror}", err=True)
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left must not fail again at exit
+    except NoArgsIsHelpError as error:
+        error.show()
+        code = error.exit_code
+    except ClickException as error:
+        click.echo(f"thpdiag: {_describe(error)}", err=True)
+        code = error.exit_code
+    except (RuleError, AcceptanceError) as error:  # the message begins with file, line and column, for editors and CI
+        click.echo(str(error), err=True)
+        code = error.exit_code
+    except ThpdiagError as error:
+        click.echo(f"thpdiag: {error}", err=True)
+        code = error.exit_code
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS and error.filename is None:
+            click.echo(f"thpdiag: cannot write the output: {error.strerror}", err=True)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit does not fail
             sys.exit(UsageError.exit_code)
         traceback.print_exc()
         click.echo("thpdiag: this is a bug in thpdiag; please report it with the lines above", err=True)
@@ -317,30 +315,30 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     sys.exit(code or 0)
 
 
-def _alternatives(asked: re.Match[str]) -> str:
-    """`; did you mean 'lint' or 'list'?` of click's `(Did you mean one of: 'lint', 'list'?)`."""
-    return f"; did you mean {' or '.join(asked[1].split(', '))}?"
+def _alternatives(hint: re.Match[str]) -> str:
+    """Turn click's `(Did you mean one of: 'lint', 'list'?)` into `; did you mean 'lint' or 'list'?`."""
+    return f"; did you mean {' or '.join(hint[1].split(', '))}?"
 
 
-def _describe(mistake: ClickException) -> str:
-    """What click says, as one sentence, with the way to the options of the command."""
-    text = " ".join(mistake.format_message().split()).rstrip(".")
+def _describe(error: ClickException) -> str:
+    """Return the message of click as one sentence, with a reference to the help of the command."""
+    text = " ".join(error.format_message().split()).rstrip(".")
     text = re.sub(r"\.? \(?Did you mean (?:one of: )?(.+?)\?\)?$", _alternatives, text)
-    if not isinstance(mistake, ClickUsageError):
+    if not isinstance(error, ClickUsageError):
         return text
     text = f"{text[:1].lower()}{text[1:]}".replace("no such command", "no command")
     text = re.sub(r"Directory ('.*') is a file$", r"\1 is a file, not a folder", text)
     text = re.sub(r"File ('.*') is a directory$", r"\1 is a folder, not a file", text)
     text = text.replace(": Directory '", ": folder '").replace(": File '", ": file '").replace(": Path '", ": path '")
-    context = mistake.ctx
-    if context and (variable := _variable(mistake, context)):
+    context = error.ctx
+    if context and (variable := _variable(error, context)):
         return f"{variable}: {text}"
     return text if "did you mean" in text else f"{text}; see `{context.command_path if context else 'thpdiag'} --help`"
 
 
-def _variable(mistake: ClickUsageError, context: click.Context) -> str:
-    """The variable of the environment that holds the wrong value, if one does."""
-    option = getattr(mistake, "param", None)
+def _variable(error: ClickUsageError, context: click.Context) -> str:
+    """Return the environment variable with the invalid value, or empty if the value has another source."""
+    option = getattr(error, "param", None)
     if option is None or context.get_parameter_source(option.name) is not ParameterSource.ENVIRONMENT:
         return ""
     names = [option.envvar] if isinstance(option.envvar, str) else option.envvar
@@ -348,19 +346,19 @@ def _variable(mistake: ClickUsageError, context: click.Context) -> str:
 
 
 def program() -> NoReturn:
-    """The process of a command. It ends without taking apart what it has loaded, a tenth of a short run's time."""
+    """Run a command as the main program. Exits without freeing memory, which takes a tenth of a short run."""
     gc.set_threshold(GC_THRESHOLD)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="backslashreplace")  # the console of Windows knows few characters
+            stream.reconfigure(errors="backslashreplace")  # the console of Windows cannot print all characters
     try:
         main()
     except SystemExit as end:
-        watched = sys.getprofile() or sys.gettrace()  # by a profiler or a debugger, which has something to do yet
-        if watched or threading.active_count() > 1 or not isinstance(end.code, int):
+        is_traced = sys.getprofile() or sys.gettrace()  # a profiler or debugger needs the normal exit
+        if is_traced or threading.active_count() > 1 or not isinstance(end.code, int):
             raise
         atexit._run_exitfuncs()
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError, AttributeError):  # closed, or none
+            with suppress(OSError, ValueError, AttributeError):  # closed, or None
                 stream.flush()
         os._exit(end.code)

@@ -1,4 +1,4 @@
-"""`thpdiag analyze`: what a customer sent in, the diagnosis out."""
+"""`thpdiag analyze`: diagnose the data of a customer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MAX_MEMORY_BYTES = 4 << 30
-NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
+NO_MEMORY = "annot allocate memory"  # part of the message if a shared library cannot be loaded
 
 
 @click.command()
@@ -52,19 +52,16 @@ NO_MEMORY = "annot allocate memory"  # of a library that was to be loaded
 @shared.ceiling_options
 @shared.rule_options
 @click.option(
-    "--timings",
-    is_flag=False,
-    flag_value="-",
-    metavar="[FILE]",
+    "--timings", is_flag=False, flag_value="-", metavar="[FILE]",
     help="Also write the time of each stage and rule to stderr or to a new FILE.",
-)
+)  # fmt: skip
 @shared.EXTENT
 @shared.VERBOSE
 @shared.COLOR
 @shared.PROGRESS
 @shared.STRICT
-@shared.packed_delivery
-@shared.packed_reading
+@shared.delivery_options
+@shared.reading_options
 def command(
     *,
     paths: tuple[Path, ...],
@@ -85,62 +82,62 @@ def command(
     --require-sandbox implies --isolate.
     """
     targets = shared.parse_outputs(delivery.outputs)
-    rules, spent = chosen.rules(), Timings()
+    rules, times = chosen.rules(), Timings()
     shared.check_timings_file(timings)
     options = ceiling.apply(reading.options(rules, case))
     ended: ThpdiagError | None = None
     stdin = sys.stdin.buffer
     document: AnyResult
-    with shared.progress_of() as show:
+    with shared.progress_display() as show:
         if isolate or require_sandbox:
             limits = ceiling.child_limits(every_layer=bool(require_sandbox))
-            with spent.stage("the child process"):
+            with times.stage("the child process"):
                 document, ended = _analyze_in_child(paths, rules, options, limits, show)
         else:
             try:
-                with memory_ceiling(most := int(ceiling.max_memory or MAX_MEMORY_BYTES)):
-                    document = analyze_paths(paths, rules, options, stdin=stdin, progress=show, timings=spent)
+                with memory_ceiling(max_bytes := int(ceiling.max_memory or MAX_MEMORY_BYTES)):
+                    document = analyze_paths(paths, rules, options, stdin=stdin, progress=show, timings=times)
             except (MemoryError, OSError, ImportError) as error:
                 if not isinstance(error, MemoryError) and NO_MEMORY not in str(error):
                     raise
                 traceback.clear_frames(error.__traceback__)
-                ended = MemoryCeilingError(most)
+                ended = MemoryCeilingError(max_bytes)
                 document = unread(Problem(Citation(WHOLE_INPUT), str(ended), ProblemKind.LIMIT), rules, options)
     document = redaction.apply(accepting.mark(document, delivery.verbosity))
-    mistake = ended or shared.missing_path(paths)
-    empty = None if mistake or shared.is_recognised(document) else shared.pointless_input(paths, document)
-    nothing = bool(empty or (mistake and not ended)) and not shared.is_recognised(document)
-    with spent.stage("reports"):
-        delivery.deliver(document, targets, FORMATS, silent=nothing)
+    failure = ended or shared.missing_path_error(paths)
+    empty = None if failure or shared.is_recognised(document) else shared.empty_input_error(paths, document)
+    is_silent = bool(empty or (failure and not ended)) and not shared.is_recognised(document)
+    with times.stage("reports"):
+        delivery.deliver(document, targets, FORMATS, silent=is_silent)
     if timings is not None:
-        shared.write_timings(spent, timings)
+        shared.write_timings(times, timings)
     code = shared.exit_code(document, delivery.fail_on, fail_on_missing)
-    if mistake and (mistake.exit_code == BUG_EXIT_CODE or code != 1):
-        raise mistake
+    if failure and (failure.exit_code == BUG_EXIT_CODE or code != 1):
+        raise failure
     shared.exit_with_result(document, code, empty)
 
 
 class MemoryCeilingError(ThpdiagError):
-    """The analysis needed more memory than it may use."""
+    """The analysis needed more memory than allowed."""
 
     exit_code = 6
 
-    def __init__(self, most: int) -> None:
-        size = format_quantity(most, "bytes")
+    def __init__(self, max_bytes: int) -> None:
+        size = format_quantity(max_bytes, "bytes")
         super().__init__(f"the analysis needed more than {size} of memory (limit --max-memory); there is no result")
 
 
 @contextmanager
-def memory_ceiling(most: int) -> Iterator[None]:
-    """MemoryError in place of more than `most` bytes of address space, where the system knows such a limit."""
+def memory_ceiling(max_bytes: int) -> Iterator[None]:
+    """Limit the address space, so that allocating more raises MemoryError; no limit on other systems than Unix."""
     try:
         import resource
     except ImportError:  # not Unix
         yield
         return
     before = resource.getrlimit(resource.RLIMIT_AS)
-    bounds = [most, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
-    with suppress(ValueError, OSError):  # macOS knows the limit, but sets none
+    bounds = [max_bytes, *(bound for bound in before if bound != resource.RLIM_INFINITY)]
+    with suppress(ValueError, OSError):  # macOS has the constant, but not the limit
         resource.setrlimit(resource.RLIMIT_AS, (min(bounds), before[1]))
     try:
         yield
@@ -150,7 +147,7 @@ def memory_ceiling(most: int) -> Iterator[None]:
 
 
 class IsolationError(ThpdiagError):
-    """The child process did not come to its end; the exit code is that of the reason."""
+    """The child process failed; the exit code is that of the outcome."""
 
     def __init__(self, outcome: Outcome, lost: str = "") -> None:
         super().__init__("\n".join(visible(line) for line in f"{outcome.sentence.rstrip()}{lost}".split("\n")))
@@ -160,13 +157,13 @@ class IsolationError(ThpdiagError):
 def _analyze_in_child(
     paths: Sequence[Path], rules: Sequence[Rule], options: Options, limits: Limits, progress: Progress | None
 ) -> tuple[dict[str, Any], IsolationError | None]:
-    """The result document of what is at the paths, and what to leave with if it could not be made of them."""
+    """Analyse in a child process; return the result document, and the error to exit with if the child failed."""
     from thpdiag.isolated import analyze_isolated, describe_missing, document_of_failure  # few runs need the sandbox
     from thpdiag.sandbox.outcome import Status
 
     outcome = analyze_isolated(paths, rules, options, limits=limits, stdin=sys.stdin.buffer, progress=progress)
     if outcome.missing:
-        shared.complain(describe_missing(outcome.missing))
+        shared.print_message(describe_missing(outcome.missing))
     if outcome.status is Status.OK:
         return json.loads(outcome.content), None
     if outcome.status is Status.REFUSED:

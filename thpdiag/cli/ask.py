@@ -1,4 +1,4 @@
-"""`thpdiag ask` and `capture-script`: what to ask the customer for, with the script that records what is missing."""
+"""`thpdiag ask` and `capture-script`: a request for missing data, and the script that records it."""
 
 from __future__ import annotations
 
@@ -48,37 +48,36 @@ def ask(
     chosen: RuleChoice,
 ) -> None:
     """Write a request to the customer, ready to paste, for the data that is missing in PATHS (a result or the data)."""
-    wholes = (LETTER, TEXT, SCRIPT)
-    targets = shared.parse_outputs(outputs, wholes, default=parts or LETTER, suffixes={"sh": SCRIPT})
+    targets = shared.parse_outputs(outputs, (LETTER, TEXT, SCRIPT), default=parts or LETTER, suffixes={"sh": SCRIPT})
     document = _document(paths, chosen)
     try:
         missing = missing_questions(redaction.apply(document))
         text, shell = letter(missing, seconds or 0), missing.script(seconds or 0, interval, pid)
-    except (AttributeError, KeyError, TypeError) as error:  # a saved result that is none
+    except (AttributeError, KeyError, TypeError) as error:  # a saved result that does not match the schema
         raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
     if not missing.hosts:
-        shared.complain(NOTHING)
+        shared.print_message(NOTHING)
         return
     for name, path in targets or [(parts or LETTER, Path("-"))]:
         if name == SCRIPT and not shell:
-            shared.complain("no script can record what is missing")
+            shared.print_message("no script can record what is missing")
         else:
             shared.write({TEXT: text, SCRIPT: shell}.get(name, with_script(text, shell)), path)
 
 
 def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
-    """The saved result, or that of what the paths hold."""
-    if mistake := shared.missing_path(paths):
-        raise mistake
+    """Return the saved result at the path, or analyse the paths."""
+    if missing := shared.missing_path_error(paths):
+        raise missing
     results = [result for path in paths if (result := find_result(path)) is not None]
     if results and len(paths) > 1:
         raise UsageError("give one result, or only data of one host")
     if results:
         return results[0]
-    with shared.progress_of() as show:
+    with shared.progress_display() as show:
         document = analyze_paths(paths, chosen.rules(), progress=show)
     if not shared.is_recognised(document):
-        raise InputError(shared.why_unrecognised(document))
+        raise InputError(shared.unrecognised_reason(document))
     return document
 
 
@@ -93,8 +92,8 @@ def _document(paths: tuple[Path, ...], chosen: RuleChoice) -> AnyResult:
 def capture_script(ids: tuple[str, ...], seconds: int, interval: int, pid: str, folders: tuple[Path, ...]) -> None:
     """Print a POSIX sh script that records what the rules need and writes a bundle for `analyze`."""
     rules = rule_set(folders)
-    asked = with_dependencies([shared.rule_by_id(wanted, rules) for wanted in ids], rules)
-    names = sorted({name for rule in asked for check in rule.checks.values() for name in check.needs}) if ids else None
+    chosen = with_dependencies([shared.rule_by_id(rule_id, rules) for rule_id in ids], rules)
+    names = sorted({name for rule in chosen for check in rule.checks.values() for name in check.needs}) if ids else None
     click.echo(script(names, seconds=seconds, interval=interval, pid=pid), nl=False)
 
 

@@ -31,8 +31,8 @@ def help_(context: click.Context, names: tuple[str, ...]) -> None:
         path = f"{path} {words[0]}"
         word = words.pop(0)
         command = command.load(word) if isinstance(command, DeferredGroup) else command.get_command(context, word)
-    with command.make_context(path, ["--help"], resilient_parsing=True) as own:
-        click.echo(own.get_help())
+    with command.make_context(path, ["--help"], resilient_parsing=True) as help_context:
+        click.echo(help_context.get_help())
 
 
 @click.command("completion")
@@ -45,9 +45,9 @@ def completion(shell: str) -> None:
     """
     from thpdiag.cli import cli
 
-    made = get_completion_class(shell)
-    if made is not None:
-        click.echo(made(cli, {}, "thpdiag", VARIABLE).source())
+    completion_class = get_completion_class(shell)
+    if completion_class is not None:
+        click.echo(completion_class(cli, {}, "thpdiag", VARIABLE).source())
 
 
 COMMANDS: Mapping[str, click.Command] = MappingProxyType({"help": help_, "completion": completion})

@@ -1,4 +1,4 @@
-"""`thpdiag baseline`: accept what was found on a host or a fleet, once, with a reason; and see what is accepted."""
+"""`thpdiag baseline`: create a baseline of accepted findings of hosts or a fleet, and show its entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import rich_click as click
 
 from thpdiag.cli import EagerGroup
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import TODAY, RuleChoice, parse_day, today_or
+from thpdiag.cli.options import TODAY, RuleChoice, parse_day, parse_today
 from thpdiag.cli.saved import find_result
 from thpdiag.errors import InputError, UsageError
 from thpdiag.model.result import SCHEMA, Finding, Host, Result, Verdict
@@ -45,58 +45,58 @@ def create(*, paths: tuple[Path, ...], outputs: tuple[str, ...], reason: str, ex
         raise UsageError("--reason is empty; give a reason for accepting the findings")
     until = parse_day(expires, "--expires") if expires else None
     targets = shared.parse_outputs(outputs, ("json",), default="json")
-    found = baseline(documents(paths, chosen), reason.strip(), until)
-    accepts = plural(len(found["accepted"]), "finding")
+    document = baseline(documents(paths, chosen), reason.strip(), until)
+    count, end = plural(len(document["accepted"]), "finding"), f" until {until}" if until else ", with no last day"
     for _, output in targets:
-        shared.write(baseline_text(found), output)
-        shared.complain(visible(f"{output} accepts {accepts}{f' until {until}' if until else ', with no last day'}"))
+        shared.write(baseline_text(document), output)
+        shared.print_message(visible(f"{output} accepts {count}{end}"))
 
 
 def documents(paths: Sequence[Path], chosen: RuleChoice) -> Iterator[Result]:
-    """The results in folders of `triage`, the saved ones, and one result of all other paths together."""
-    if mistake := shared.missing_path(paths):
-        raise mistake
-    batches = [path for path in paths if path.name == DATABASE_NAME or (path / DATABASE_NAME).is_file()]
-    results = {path: find_result(path) for path in paths if path not in batches}
+    """Yield saved results, the results in triage folders, and one result of all other paths together."""
+    if missing := shared.missing_path_error(paths):
+        raise missing
+    stores = [path for path in paths if path.name == DATABASE_NAME or (path / DATABASE_NAME).is_file()]
+    results = {path: find_result(path) for path in paths if path not in stores}
     bundles = [path for path, result in results.items() if result is None]
     yield from (result for result in results.values() if result is not None)
-    for batch in batches:
-        yield from _findings_of_store(batch)
+    for store in stores:
+        yield from _findings_of_store(store)
     if bundles:
-        with shared.progress_of() as show:
-            found = analyze_paths(bundles, chosen.rules(), progress=show)
-        if not shared.is_recognised(found):
-            raise InputError(shared.why_unrecognised(found))
-        yield found
+        with shared.progress_display() as show:
+            analyzed = analyze_paths(bundles, chosen.rules(), progress=show)
+        if not shared.is_recognised(analyzed):
+            raise InputError(shared.unrecognised_reason(analyzed))
+        yield analyzed
 
 
 def _findings_of_store(path: Path) -> Iterator[Result]:
-    """The hosts of a batch, one after the other; what of it no entry can be made of is said."""
-    bundles = odd = 0
+    """Yield the hosts of a store with their valid findings; print messages about invalid ones and missing results."""
+    bundles = invalid = 0
     with StoreReader.at(path) as store:
-        for one in store.current():
-            bundles += one.result.document is None
-            document = one.result.document or {}
+        for stored in store.current():
+            bundles += stored.result.document is None
+            document = stored.result.document or {}
             cases = document.get("cases")
             for host in (case for case in (cases if isinstance(cases, list) else [document]) if isinstance(case, dict)):
                 findings = host.get("findings")
                 findings = findings if isinstance(findings, list) else []
-                whole = [finding for finding in findings if acceptable(finding)]
-                odd += len(findings) - len(whole)
-                known, case = host.get("host"), host.get("case")
-                name = known.get("name") if isinstance(known, Mapping) else None
+                valid = [finding for finding in findings if acceptable(finding)]
+                invalid += len(findings) - len(valid)
+                host_part, case = host.get("host"), host.get("case")
+                name = host_part.get("name") if isinstance(host_part, Mapping) else None
                 yield Result.model_construct(
                     schema_=SCHEMA, verdict=Verdict.model_construct(status="found"),
                     host=Host.model_construct(name=name if isinstance(name, str) else None),
                     case=case if isinstance(case, str) else None,
-                    findings=[Finding.model_construct(**finding) for finding in whole],
+                    findings=[Finding.model_construct(**finding) for finding in valid],
                 )  # fmt: skip
     if bundles:
-        shared.complain(
+        shared.print_message(
             visible(f"{path}: {plural(bundles, 'bundle')} without a result; no findings of these are accepted")
         )
-    if odd:
-        shared.complain(visible(f"{path}: {plural(odd, 'finding')} in an invalid form; not accepted"))
+    if invalid:
+        shared.print_message(visible(f"{path}: {plural(invalid, 'finding')} in an invalid form; not accepted"))
 
 
 @command.command()
@@ -104,12 +104,12 @@ def _findings_of_store(path: Path) -> Iterator[Result]:
 @TODAY
 def show(file: Path, today: str) -> None:
     """Show what a baseline accepts, host by host."""
-    now, host = today_or(today), None
+    current_day, host = parse_today(today), None
     for row in rows(file):
         if row.get("host") != host:
             host = row.get("host")
             click.echo(prose(host or "unnamed host"))
-        for line in _entry_lines(row, now):
+        for line in _entry_lines(row, current_day):
             click.echo(line)
 
 

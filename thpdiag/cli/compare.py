@@ -1,4 +1,4 @@
-"""`thpdiag compare`: two bundles or results in, what became of each finding out."""
+"""`thpdiag compare`: compare two bundles or results, finding by finding."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOTHING = "nothing to compare: BEFORE and AFTER have no host in common"
 @shared.VERBOSE
 @shared.COLOR
 @shared.PROGRESS
-@shared.packed_delivery
+@shared.delivery_options
 def command(
     *,
     before: Path,
@@ -49,21 +49,21 @@ def command(
     targets, paths = shared.parse_outputs(delivery.outputs, FORMATS), (before, after)
     saved = []
     for path in paths:
-        if mistake := shared.missing_path([path]):
-            raise mistake
+        if missing := shared.missing_path_error([path]):
+            raise missing
         saved.append(find_result(path))
     rules = chosen.rules() if None in saved else ()
     results = []
-    for path, one in zip(paths, saved, strict=True):
-        with shared.progress_of(wanted=one is None) as show:
-            results.append(analyze_paths([path], rules, progress=show) if one is None else one)
+    for path, result in zip(paths, saved, strict=True):
+        with shared.progress_display(wanted=result is None) as show:
+            results.append(result or analyze_paths([path], rules, progress=show))
     try:
         marked = accepting.mark(results[1], delivery.verbosity)
         comparison, codes = _compare(paths, redaction.apply_to_compared([results[0], marked]))
         delivery.deliver(comparison, targets, FORMATS)
         failed = any(fails(finding, delivery.fail_on) for finding in failing(comparison))
     except (AttributeError, LookupError, TypeError, ValueError, ArithmeticError) as error:
-        if any(saved):  # a saved result that is not what the schema says
+        if any(saved):  # a saved result that does not match the schema
             raise InputError(f"no valid thpdiag result ({type(error).__name__}: {error})") from error
         raise
     if not comparison.hosts:
@@ -73,8 +73,8 @@ def command(
 
 
 def _compare(paths: Sequence[Path], results: Sequence[AnyResult]) -> tuple[Comparison, set[int]]:
-    """The comparison, and the exit codes that each side alone would have."""
+    """Return the comparison, and the exit codes of each side alone."""
     for path, result in zip(paths, map(as_result, results), strict=True):
         if not shared.is_recognised(result) and result.inputs:
-            raise InputError(f"{path}: {shared.why_unrecognised(result)}")
+            raise InputError(f"{path}: {shared.unrecognised_reason(result)}")
     return document(*results), {shared.exit_code(result) for result in results}

@@ -1,4 +1,4 @@
-"""`thpdiag doctor`: versions, optional parts, the rules in force and the catalogue of known issues."""
+"""`thpdiag doctor`: versions, optional programs, active rules, known issues, and layers of the sandbox."""
 
 from __future__ import annotations
 

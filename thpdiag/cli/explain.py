@@ -1,4 +1,4 @@
-"""`thpdiag explain`: what a rule means; with a bundle, each check's answer and the smallest change that turns it."""
+"""`thpdiag explain`: what a rule means; with a bundle, the result of each check and the smallest change of it."""
 
 from __future__ import annotations
 
@@ -36,26 +36,28 @@ def command(
     """
     rules = chosen.rules()
     rule = shared.rule_by_id(id, rules)
-    if mistake := shared.missing_path(paths):
-        raise mistake
+    if missing := shared.missing_path_error(paths):
+        raise missing
     options = reading.options(rules)
     if not paths:
         _print(explain(rule, [], {}, options.typed_options), form)
         return
     stdin = sys.stdin.buffer
-    with shared.progress_of() as show:
-        given = read_input(paths, options, stdin=stdin, progress=show)
-        diagnoses = diagnose_input(given, rules, options, progress=show)
-        quotes = cited_lines(citations(rule, diagnoses), given.texts, paths, options.limits, stdin)
-    found, result = explain(rule, diagnoses, quotes, options.typed_options), document(diagnoses, options.typed_options)
+    with shared.progress_display() as show:
+        parsed = read_input(paths, options, stdin=stdin, progress=show)
+        diagnoses = diagnose_input(parsed, rules, options, progress=show)
+        quotes = cited_lines(citations(rule, diagnoses), parsed.texts, paths, options.limits, stdin)
+    explanation = explain(rule, diagnoses, quotes, options.typed_options)
+    result = document(diagnoses, options.typed_options)
     if redaction:
         from thpdiag.redact.document import redacted_explanation
 
         with redaction.names() as names:
-            found = read_document(Explanation, redacted_explanation(plain_document(found), result, names))
-    _print(found, form)
+            redacted = redacted_explanation(plain_document(explanation), result, names)
+            explanation = read_document(Explanation, redacted)
+    _print(explanation, form)
     shared.exit_with_result(result)
 
 
-def _print(found: Explanation, form: str) -> None:
-    click.echo(render(found) if form == "json" else report.render(found), nl=False)
+def _print(explanation: Explanation, form: str) -> None:
+    click.echo(render(explanation) if form == "json" else report.render(explanation), nl=False)

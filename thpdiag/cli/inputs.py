@@ -1,4 +1,4 @@
-"""`thpdiag inputs`: what was recognised, by which reader, and what each rule lacks."""
+"""`thpdiag inputs`: the recognised files with their parsers, and the data that each rule lacks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from thpdiag.report.layout import fold
 
 SCHEMA = "thpdiag/inputs/1"
 MARGIN = "    "
-MAX_GAPS = 3  # that are listed without -v
+MAX_GAPS = 3  # listed per file without -v
 
 
 @click.command()
@@ -35,25 +35,25 @@ MAX_GAPS = 3  # that are listed without -v
 def command(*, paths: tuple[Path, ...], form: str, verbosity: int, redaction: Redaction, chosen: RuleChoice) -> None:
     """List the recognized files in PATHS, their sampling intervals, and which rules lack data."""
     options = Options(every_input=True)
-    with shared.progress_of() as show:
+    with shared.progress_display() as show:
         result = redaction.apply(analyze_paths(paths, chosen.rules(), options, stdin=sys.stdin.buffer, progress=show))
     document = _document(as_document(result))
-    mistake, recognised = shared.missing_path(paths), shared.is_recognised(result)
-    empty = None if mistake or recognised else shared.pointless_input(paths, result)
-    if form == "json" or recognised or not (mistake or empty):
+    missing, recognised = shared.missing_path_error(paths), shared.is_recognised(result)
+    empty = None if missing or recognised else shared.empty_input_error(paths, result)
+    if form == "json" or recognised or not (missing or empty):
         click.echo(render(document) if form == "json" else "\n".join(_lines(document, verbosity)), nl=form != "json")
-    if mistake:
-        raise mistake
-    shared.exit_with_result(result, mistake=empty)
+    if missing:
+        raise missing
+    shared.exit_with_result(result, error=empty)
 
 
 def _document(result: Mapping[str, Any]) -> dict[str, Any]:
-    """`{schema, inputs, problems, rules}` of all hosts together."""
-    every = result.get("cases") or [result]
-    inputs = {(i["member"], i["reader"] or ""): i for d in every for i in d["inputs"]}
-    problems = {(p.get("member", ""), p["kind"], p["text"]): p for d in every for p in d["problems"]}
-    missing = {u["rule"]: u["missing"] for d in every for u in d["unknown"]}
-    rules = [{"id": r["id"], "outcome": r["outcome"], "missing": missing.get(r["id"], [])} for r in every[0]["rules"]]
+    """Return `{schema, inputs, problems, rules}` of all hosts together."""
+    hosts = result.get("cases") or [result]
+    inputs = {(i["member"], i["reader"] or ""): i for host in hosts for i in host["inputs"]}
+    problems = {(p.get("member", ""), p["kind"], p["text"]): p for host in hosts for p in host["problems"]}
+    missing = {u["rule"]: u["missing"] for host in hosts for u in host["unknown"]}
+    rules = [{"id": r["id"], "outcome": r["outcome"], "missing": missing.get(r["id"], [])} for r in hosts[0]["rules"]]
     return {
         "schema": SCHEMA,
         "inputs": [inputs[key] for key in sorted(inputs)],
@@ -71,18 +71,17 @@ def _lines(document: dict[str, Any], verbosity: int) -> list[str]:
             lines.append(f"{MARGIN}{count} {'problem' if count == 1 else 'problems'}, see below")
         if verbosity and items[0]["sha256"]:
             lines.append(f"{MARGIN}sha256 {items[0]['sha256']}")
-    if lacking := [rule for rule in document["rules"] if rule["missing"]]:
-        lines += [
-            "",
-            *(line for rule in lacking for line in fold(", ".join(rule["missing"]), f"{rule['id']}: lacks ", MARGIN)),
-        ]
+    if rules := [rule for rule in document["rules"] if rule["missing"]]:
+        lines.append("")
+        for rule in rules:
+            lines += fold(", ".join(rule["missing"]), f"{rule['id']}: lacks ", MARGIN)
     if document["problems"]:
         lines += ["", *(line for problem in document["problems"] for line in _problem(problem))]
     return lines
 
 
 def _item(item: dict[str, Any], verbosity: int) -> list[str]:
-    """What became of a member with one reader."""
+    """Describe a member as read by one parser."""
     if item["reader"]:
         ends = dict.fromkeys(item[key] for key in ("first", "last") if item.get(key))
         facts = [f"{item['records']:,} {'record' if item['records'] == 1 else 'records'}"]
@@ -90,20 +89,19 @@ def _item(item: dict[str, Any], verbosity: int) -> list[str]:
         facts += [f"every {format_duration(item['period'])}"] if item.get("period") else []
         lines = fold(", ".join(facts), f"    {item['reader']}: ", MARGIN * 2)
     else:
-        begins = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
-        lines = fold(f"not recognized: {item.get('size') or 0:,} bytes{begins}", MARGIN, MARGIN * 2)
+        beginning = f', begins "{visible(item["first_line"])}"' if item.get("first_line") else ""
+        lines = fold(f"not recognized: {item.get('size') or 0:,} bytes{beginning}", MARGIN, MARGIN * 2)
     gaps = item.get("gaps", ())
     for gap in gaps if verbosity else gaps[:MAX_GAPS]:
-        lines += fold(
-            f"{format_duration(gap['seconds'])}, from {gap['from']} to {gap['to']}", f"{MARGIN * 2}gap of ", MARGIN * 3
-        )
+        text = f"{format_duration(gap['seconds'])}, from {gap['from']} to {gap['to']}"
+        lines += fold(text, f"{MARGIN * 2}gap of ", MARGIN * 3)
     if len(gaps) > MAX_GAPS and not verbosity:
         lines.append(f"{MARGIN * 2}and {len(gaps) - MAX_GAPS} more gaps; -v lists them")
     return lines
 
 
 def format_duration(seconds: float) -> str:
-    """A stretch of time in its largest fitting unit: 10 s, 10 min, 2.5 h."""
+    """Format a duration in its largest fitting unit: 10 s, 10 min, 2.5 h."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""`thpdiag mcp`: results as tools of an agent."""
+"""`thpdiag mcp`: a Model Context Protocol server that answers questions about bundles."""
 
 from __future__ import annotations
 

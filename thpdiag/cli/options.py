@@ -1,7 +1,7 @@
-"""Options that several commands share, and what becomes of a result: where it is written, which exit code it gives.
+"""Options that several commands share, and the delivery of a result: output files and exit code.
 
-Options that belong together reach a command as one object, a named tuple with their parameters (`as_one`): `Reading`,
-`RuleChoice`, `Delivery`, `Accepting`, `Redaction`.
+Related options reach a command as one named tuple (`group_options`): `Reading`, `RuleChoice`, `Delivery`, `Accepting`,
+`Redaction`.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import rich_click as click
 from click.exceptions import Exit
 
 from thpdiag.cli import check_linux
-from thpdiag.cli.terminal import complain as complain
 from thpdiag.cli.terminal import notice as notice
-from thpdiag.cli.terminal import print_progress, remember, setting, show_progress, shows_color
+from thpdiag.cli.terminal import print_message as print_message
+from thpdiag.cli.terminal import print_progress, save_option, saved_option, show_progress, shows_color
 from thpdiag.engine.load import Rule, changed_params, rule_files, rule_set
 from thpdiag.engine.quantity import parse_quantity, split_unit, units_like
 from thpdiag.engine.timing import TITLE, Timings
@@ -56,27 +56,35 @@ NOTHING_RECOGNISED = (
     "host, such as vmstat, sar or perf script (`thpdiag inputs` shows each file)"
 )
 ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
-MAX_NEIGHBOURS = 10_000  # names of a folder that are looked through for the one that was meant
+MAX_NEIGHBOURS = 10_000  # names of a folder that are compared with a missing one
 SUFFIXES = {"txt": "text", "htm": "html", "md": "markdown", "xml": "junit"}
-SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # the variable that names the file to which the commands of a CI step add
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"  # names the file to which the commands of a CI step append
 
 _Command = Callable[..., Any]
 _Decorator = Callable[[_Command], _Command]
 
 
-def as_one(name: str, made: type[Any], *options: _Decorator) -> _Decorator:
-    """Parameters that are the fields of a named tuple reach the command as one, `name`; the options of some of them."""
+def group_options(name: str, tuple_class: type[Any], *options: _Decorator) -> _Decorator:
+    """Return a decorator that adds options, and passes the fields of a named tuple as one parameter `name`."""
 
     def decorate(command: _Command) -> _Command:
         @wraps(command)
-        def with_options(**given: Any) -> Any:
-            own = {field: given.pop(field) for field in made._fields if field in given}
-            return command(**given, **{name: made(**own)})
+        def with_options(**parameters: Any) -> Any:
+            fields = {field: parameters.pop(field) for field in tuple_class._fields if field in parameters}
+            return command(**parameters, **{name: tuple_class(**fields)})
 
-        decorated: _Command = with_options
+        return combine_options(*options)(with_options)
+
+    return decorate
+
+
+def combine_options(*options: _Decorator) -> _Decorator:
+    """Combine several options to one decorator, in the order of the help."""
+
+    def decorate(command: _Command) -> _Command:
         for option in reversed(options):
-            decorated = option(decorated)
-        return decorated
+            command = option(command)
+        return command
 
     return decorate
 
@@ -85,7 +93,7 @@ PATHS = click.argument("paths", nargs=-1, required=True, type=click.Path(path_ty
 
 
 def format_option(formats: Collection[str] = ("text", "json"), default: str = "text") -> _Decorator:
-    """`-f` with these formats."""
+    """Return the option `-f` with these formats."""
     choice = click.Choice(sorted(formats), case_sensitive=False)
     return click.option(
         "-f", "--format", "form", type=choice, default=default, show_default=True, help="The format to print."
@@ -97,7 +105,7 @@ PATHS_OF_FILES = click.argument("paths", nargs=-1, required=True, type=click.Pat
 
 
 def output_option(help: str, *, required: bool = False) -> _Decorator:
-    """`-o`: a file, in the format of its suffix, or `FORMAT=PATH`; as often as wanted."""
+    """Return the repeatable option `-o`: a file in the format of its suffix, or `FORMAT=PATH`."""
     return click.option(
         "-o", "--output", "outputs", multiple=True, required=required, metavar="[FORMAT=]PATH",
         help=f"{help}; may be given several times, `-` is stdout.",
@@ -114,18 +122,7 @@ SHOW_SUPPRESSED = click.option(
 )  # fmt: skip
 
 
-def stack(*options: _Decorator) -> _Decorator:
-    """Several options as one decorator, in the order of the help."""
-
-    def decorate(command: _Command) -> _Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
-
-
-EXTENT = stack(
+EXTENT = combine_options(
     click.option(
         "--short", "extent", flag_value="short", help="Text: print only the first block, to paste into a ticket."
     ),
@@ -133,17 +130,17 @@ EXTENT = stack(
 )
 COLOR = click.option(
     "--color", type=click.Choice(["auto", "always", "never"], case_sensitive=False), expose_value=False,
-    callback=remember, help="When to color text: `auto` colors on a terminal and respects NO_COLOR and FORCE_COLOR.",
+    callback=save_option, help="When to color text: `auto` colors on a terminal and respects NO_COLOR and FORCE_COLOR.",
 )  # fmt: skip
 QUIET = click.option(
-    "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=remember,
+    "-q", "--quiet", is_flag=True, default=None, expose_value=False, callback=save_option,
     help="Print only errors on stderr: no progress, no notices.",
 )  # fmt: skip
 PROGRESS_KINDS = ("auto", "log", "json", "none")
 
 
 class ProgressKind(click.Choice[str]):
-    """How progress is shown; `no` is what `none` was called before."""
+    """The kinds of progress; `no` is accepted as the former name of `none`."""
 
     def __init__(self) -> None:
         super().__init__(PROGRESS_KINDS, case_sensitive=False)
@@ -162,7 +159,7 @@ FAIL_ON_CHANGE = _fail_on("Exit 1 if a finding of this severity or higher is new
 
 
 def check_rule_folders(_context: click.Context, parameter: click.Parameter, folders: Sequence[Path]) -> Sequence[Path]:
-    """Refuse a folder without rules: who names one expects them to be used."""
+    """Raise UsageError for a folder without rules."""
     for folder in folders:
         if not rule_files(folder):
             raise UsageError(f"{folder} has no rules (files NAME.yaml); `thpdiag rules new` writes the first")
@@ -182,9 +179,9 @@ FAIL_ON_MISSING = click.option("--fail-on-missing", is_flag=True, help="Exit 1 i
 SINCE = click.option("--since", help="Ignore data before this time (host clock).")
 UNTIL = click.option("--until", help="Ignore data after this time (host clock).")
 AT = click.option("--at", help="Use only five minutes before and after this time.")
-PROGRESS = stack(
+PROGRESS = combine_options(
     click.option(
-        "--progress", type=ProgressKind(), expose_value=False, callback=remember,
+        "--progress", type=ProgressKind(), expose_value=False, callback=save_option,
         help="`auto`: a line on a terminal only; `log`: periodic lines; `json`: for programs; `none`: nothing.",
     ),
     click.option(
@@ -198,7 +195,7 @@ PROCESS = click.option("--process", default="", help="Analyze only this process 
 
 
 class RuleChoice(NamedTuple):
-    """Folders with further rules, and other values of parameters."""
+    """Folders with additional rules, and changed parameters."""
 
     folders: tuple[Path, ...]
     changes: tuple[str, ...]
@@ -207,11 +204,11 @@ class RuleChoice(NamedTuple):
         return rule_set(self.folders, self.changes)
 
 
-rule_options = as_one("chosen", RuleChoice, RULES, SET)
+rule_options = group_options("chosen", RuleChoice, RULES, SET)
 
 
 class Reading(NamedTuple):
-    """What of the input is looked at."""
+    """The selection of the input: process and time range."""
 
     process: str
     since: str | None
@@ -220,18 +217,20 @@ class Reading(NamedTuple):
     strict: bool
 
     def named_options(self, rules: Sequence[Rule]) -> dict[str, str]:
-        """The options that were given, for the document."""
-        given = {"since": self.since, "until": self.until, "at": self.at, "process": self.process}
-        return {name: value for name, value in {**given, "set": changed_params(rules)}.items() if value}
+        """The options that differ from the default, for the document."""
+        fields = {"since": self.since, "until": self.until, "at": self.at, "process": self.process}
+        return {name: value for name, value in {**fields, "set": changed_params(rules)}.items() if value}
 
     def options(self, rules: Sequence[Rule] = (), case: str = "") -> Options:
         window = parse_window(self.since, self.until, self.at)
         return Options(window, case, self.process, strict=self.strict, typed_options=self.named_options(rules))
 
 
-def quantity_callback(like: str, least: str) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
-    """What turns the text of an option into base units, of the same kind as `like`, not below `least`."""
-    kind = units_like(split_unit(like)[1])
+def quantity_callback(
+    example: str, minimum: str
+) -> Callable[[click.Context, click.Parameter, str | None], float | None]:
+    """Return a click callback that parses a quantity with a unit like that of the example, in base units."""
+    units = units_like(split_unit(example)[1])
 
     def parse(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | None:
         if text is None:
@@ -240,8 +239,8 @@ def quantity_callback(like: str, least: str) -> Callable[[click.Context, click.P
             value, unit = split_unit(text)
         except ValueError:
             value, unit = 0.0, ""
-        if unit not in kind or not parse_quantity(least) <= value < math.inf:
-            raise click.BadParameter(f"{text!r}; at least {least}, written like {like!r}, in {', '.join(kind)}")
+        if unit not in units or not parse_quantity(minimum) <= value < math.inf:
+            raise click.BadParameter(f"{text!r}; at least {minimum}, written like {example!r}, in {', '.join(units)}")
         return value
 
     return parse
@@ -262,37 +261,37 @@ REQUIRE_SANDBOX = click.option(
 
 
 class Ceiling(NamedTuple):
-    """What an analysis may use: bytes of memory, seconds to read. None is the default."""
+    """The limits of an analysis: bytes of memory, seconds for reading. None is the default."""
 
     max_memory: float | None
     max_time: float | None
 
     def apply(self, options: Options) -> Options:
-        """The options with the time that reading may take."""
+        """Return the options with the time limit of reading."""
         if not self.max_time:
             return options
         return replace(options, limits=replace(options.limits, cpu_seconds=self.max_time, wall_seconds=self.max_time))
 
     def child_limits(self, *, every_layer: bool) -> sandbox.Limits:
-        """Those of a child process: the time is more, to judge what was read."""
+        """Return the limits of a child process, which has more time than reading, to evaluate the rules."""
         check_linux("--isolate")
-        from thpdiag import isolated  # few runs need the sandbox
+        from thpdiag import isolated  # rarely needed
 
         base, reading = replace(isolated.LIMITS, every_layer=every_layer), Options().limits
-        more = self.max_time - reading.cpu_seconds if self.max_time else 0
-        late = self.max_time - reading.wall_seconds if self.max_time else 0
-        cpu, wall = base.cpu_seconds + math.ceil(more), base.wall_seconds + late
+        more_cpu = self.max_time - reading.cpu_seconds if self.max_time else 0
+        more_wall = self.max_time - reading.wall_seconds if self.max_time else 0
+        cpu, wall = base.cpu_seconds + math.ceil(more_cpu), base.wall_seconds + more_wall
         return replace(base, cpu_seconds=cpu, wall_seconds=wall, memory=int(self.max_memory or base.memory))
 
 
-ceiling_options = as_one("ceiling", Ceiling, _MAX_MEMORY, _MAX_TIME)
-packed_reading = as_one("reading", Reading)
-selection_options = as_one("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
+ceiling_options = group_options("ceiling", Ceiling, _MAX_MEMORY, _MAX_TIME)
+reading_options = group_options("reading", Reading)
+selection_options = group_options("reading", Reading, PROCESS, SINCE, UNTIL, AT, PROGRESS, STRICT)
 
 
-def progress_of(*, wanted: bool = True) -> AbstractContextManager[Progress | None]:
-    """Progress as `--progress` says; without it, if somebody watches."""
-    kind = "none" if setting("quiet") or not wanted else setting("progress", "auto")
+def progress_display(*, wanted: bool = True) -> AbstractContextManager[Progress | None]:
+    """Return the display of progress for `--progress`; by default only on a terminal."""
+    kind = "none" if saved_option("quiet") or not wanted else saved_option("progress", "auto")
     if kind in ("log", "json"):
         return print_progress(kind)
     if kind == "none" or not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
@@ -301,34 +300,36 @@ def progress_of(*, wanted: bool = True) -> AbstractContextManager[Progress | Non
 
 
 def rule_by_id(wanted: str, rules: Sequence[Rule]) -> Rule:
-    """The rule of an id, however it is capitalised, of a mechanism, or of words of its title; UsageError if none is.
+    """Return the rule with this id (in any case), mechanism, or words in its title; raises UsageError.
 
-    Of several the one whose file has the mechanism's name is meant, else the gravest; a terminal names the others.
+    Of several rules the one whose file is named after the mechanism is preferred, then the most severe; a notice lists
+    the others.
     """
-    found = matching_rules(wanted, rules)
-    if not found:
+    matches = matching_rules(wanted, rules)
+    if not matches:
         raise UsageError(f"no rule {wanted!r}{_similar_rule(wanted, rules)}; `thpdiag rules list` has all")
-    if len(found) > 1:
-        others = ", ".join(f"{rule.id} ({rule.file.title})" for rule in found[1:MAX_ALIKE])
-        more = f" and {len(found) - MAX_ALIKE} more" if len(found) > MAX_ALIKE else ""
-        notice(f"{found[0].id} of {len(found)} rules for {wanted!r}; others: {others}{more}")
-    return found[0]
+    if len(matches) > 1:
+        others = ", ".join(f"{rule.id} ({rule.file.title})" for rule in matches[1:MAX_LISTED_RULES])
+        more = f" and {len(matches) - MAX_LISTED_RULES} more" if len(matches) > MAX_LISTED_RULES else ""
+        notice(f"{matches[0].id} of {len(matches)} rules for {wanted!r}; others: {others}{more}")
+    return matches[0]
 
 
-MAX_ALIKE = 5  # rules that are named where several are meant
-_LEADING = ("root_cause", "alternative", "contributing")
+MAX_LISTED_RULES = 5
+_PREFERRED_ROLES = ("root_cause", "alternative", "contributing")
 
 
 def matching_rules(wanted: str, rules: Sequence[Rule]) -> list[Rule]:
-    """The rules of an id, else of a mechanism, else those whose titles have all the words; causes first."""
+    """Return the rules with this id, else this mechanism, else all the words in their titles; causes first."""
 
     def order(rule: Rule) -> tuple[bool, int, int, str]:
-        own = Path(rule.source.path).stem == rule.file.mechanism
-        role = _LEADING.index(rule.file.role) if rule.file.role in _LEADING else len(_LEADING)
-        return not own, role, -SEVERITIES.index(rule.file.severity), rule.id
+        is_main = Path(rule.source.path).stem == rule.file.mechanism
+        role = rule.file.role
+        rank = _PREFERRED_ROLES.index(role) if role in _PREFERRED_ROLES else len(_PREFERRED_ROLES)
+        return not is_main, rank, -SEVERITIES.index(rule.file.severity), rule.id
 
     words = re.findall(r"\w+", wanted.lower())
-    for found in (
+    for matches in (
         [rule for rule in rules if rule.id == wanted.upper()],
         [rule for rule in rules if rule.file.mechanism == wanted.lower()],
         [rule for rule in rules if words and set(words) <= set(re.findall(r"\w+", rule.file.title.lower()))],
@@ -338,35 +339,33 @@ def matching_rules(wanted: str, rules: Sequence[Rule]) -> list[Rule]:
             if words and all(w in f"{rule.file.title} {rule.file.mechanism}".lower() for w in words)
         ],
     ):
-        if found:
-            return sorted(found, key=order)
+        if matches:
+            return sorted(matches, key=order)
     return []
 
 
 def _similar_rule(wanted: str, rules: Sequence[Rule]) -> str:
-    """An id or a mechanism that is like what was written: of an id the letters must be those of one that is known."""
+    """Suggest a rule: for an id those with the same number, else a similar mechanism."""
     if re.fullmatch(r"[A-Za-z]+-?\d+", wanted):
         digits = re.sub(r"\D", "", wanted).zfill(2)
-        same = [rule.id for rule in rules if rule.id.endswith(f"-{digits}") or rule.id.endswith(f"-0{digits}")]
-        return (
-            f"; did you mean {' or '.join(repr(i) for i in same[:2])}?" if same and wanted.upper() not in same else ""
-        )
+        ids = [rule.id for rule in rules if rule.id.endswith((f"-{digits}", f"-0{digits}"))]
+        return f"; did you mean {' or '.join(map(repr, ids[:2]))}?" if ids and wanted.upper() not in ids else ""
     return suggestion(wanted.lower(), {rule.file.mechanism for rule in rules})
 
 
-def missing_path(paths: Sequence[Path]) -> InputError | None:
-    """The mistake of naming a path that is not there, as something to say or to raise."""
+def missing_path_error(paths: Sequence[Path]) -> InputError | None:
+    """Return the error for the first path that does not exist, or None."""
     missing = next((path for path in paths if str(path) != "-" and not path.exists()), None)
     if missing is None:
         return None
     if ADDRESS.match(str(missing)):
         address = re.sub(":/+", "://", visible(str(missing)), count=1)  # a Path keeps one slash
         return InputError(f"{address} is an address; download it first, or give it to `thpdiag triage`")
-    return InputError(f"{visible(str(missing))}: no such file or folder{_neighbour(missing) or '; check the path'}")
+    return InputError(f"{visible(str(missing))}: no such file or folder{_similar_path(missing) or '; check the path'}")
 
 
-def _neighbour(path: Path) -> str:
-    """The name beside a path that is not there that may have been meant."""
+def _similar_path(path: Path) -> str:
+    """Suggest a similar name in the folder of a missing path."""
     try:
         names = [entry.name for entry in islice(path.parent.iterdir(), MAX_NEIGHBOURS)]
     except OSError:
@@ -374,11 +373,11 @@ def _neighbour(path: Path) -> str:
     return visible(suggestion(path.name, names))
 
 
-def pointless_input(paths: Sequence[Path], document: AnyResult) -> InputError | None:
-    """The mistake of naming only files without a byte, folders without a file, or reports; None if there was more."""
+def empty_input_error(paths: Sequence[Path], document: AnyResult) -> InputError | None:
+    """Return the error for an input of empty files, empty folders or reports only; else None."""
     rows = [row for one in documents(document) for row in one.inputs]
     if rows and all(row.reader == OWN_REPORT for row in rows):
-        return InputError(why_unrecognised(document))
+        return InputError(unrecognised_reason(document))
     if any(str(path) == "-" and any(row.size for row in rows) for path in paths):
         return None
     if not all(str(path) == "-" or _is_empty(path) for path in paths):
@@ -406,38 +405,37 @@ def parse_outputs(
     default: str = "",
     suffixes: Mapping[str, str] = SUFFIXES,
 ) -> list[tuple[str, Path]]:
-    """The (format, file) pairs of `-o`; a path alone decides by its suffix, and `default` is for a suffix of no format.
+    """Parse the values of `-o` to (format, file) pairs; the format is that of the suffix unless it is named.
 
-    Where a command has such a format, `FORMAT=` in front of a path is that of one of its formats only.
+    With a `default`, which is for unknown suffixes, a path may contain `=`: only a known format before it counts.
     """
-    found = []
+    targets = []
     for text in outputs:
-        name, sign, rest = text.partition("=")
-        if not sign or (default and name not in formats):  # of stacks.speedscope.json the longer ending
-            double = next((one for one in formats if text.endswith(f".{one}.json")), "")
-            name, rest = double or Path(text).suffix.lstrip(".") or text, text
-        known = suffixes.get(name, name)
-        if default and known not in formats and known not in DRAWN:
-            known = default
-        if known not in formats or not rest:
-            wrong = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
+        name, separator, rest = text.partition("=")
+        if not separator or (default and name not in formats):  # the longest suffix counts: stacks.speedscope.json
+            double_suffix = next((form for form in formats if text.endswith(f".{form}.json")), "")
+            name, rest = double_suffix or Path(text).suffix.lstrip(".") or text, text
+        form = suffixes.get(name, name)
+        if default and form not in formats and form not in RENDERED_SUFFIXES:
+            form = default
+        if form not in formats or not rest:
+            problem = f"-o {text!r}: no format has this name; write FORMAT=PATH, or a file such as report.html"
             if Path(text).is_dir():
-                wrong = (
-                    f"-o: {text} is a folder; write FORMAT=PATH, or a file in it, such as {Path(text, 'report.html')}"
-                )
+                example = Path(text, "report.html")
+                problem = f"-o: {text} is a folder; write FORMAT=PATH, or a file in it, such as {example}"
             elif default:
-                wrong = f"-o {text!r}: this command does not write {known}; write FORMAT=PATH"
-            raise UsageError(f"{wrong}; formats are {', '.join(sorted(formats))}")
-        found.append((known, Path(rest)))
-    _check_outputs([path for _, path in found])
-    return found
+                problem = f"-o {text!r}: this command does not write {form}; write FORMAT=PATH"
+            raise UsageError(f"{problem}; formats are {', '.join(sorted(formats))}")
+        targets.append((form, Path(rest)))
+    _check_outputs([path for _, path in targets])
+    return targets
 
 
-DRAWN = frozenset(("html", "htm", "pdf", "png", "svg"))  # suffixes that promise what such a command does not write
+RENDERED_SUFFIXES = frozenset(("html", "htm", "pdf", "png", "svg"))  # never written in the default format
 
 
 def _check_outputs(paths: Sequence[Path]) -> None:
-    """Refuse before the analysis what could not be written after it, and what would be overwritten by its neighbour."""
+    """Refuse before the analysis files that cannot be written, and two formats for the same file."""
     for path in paths:
         if str(path) == "-":
             continue
@@ -445,16 +443,14 @@ def _check_outputs(paths: Sequence[Path]) -> None:
             raise UsageError(f"-o: {path} is a folder; name a file in it")
         if not path.parent.is_dir():
             raise UsageError(f"-o: {path} cannot be written: no such folder: {path.parent}; create it first")
-    whole = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
-    twice = [path for path in whole if whole.count(path) > 1]
-    if twice:
-        raise UsageError(
-            f"-o: two formats cannot both go to {'stdout' if twice[0] == '-' else twice[0]}; name another file"
-        )
+    files = [str(path) if str(path) == "-" else path.resolve() for path in paths if not _is_appended(path)]
+    if duplicates := [path for path in files if files.count(path) > 1]:
+        file = "stdout" if duplicates[0] == "-" else duplicates[0]
+        raise UsageError(f"-o: two formats cannot both go to {file}; name another file")
 
 
 def _is_appended(path: Path) -> bool:
-    """Whether what is written to a path is added to it: the summary of a CI step, a pipe, a device."""
+    """Whether writing appends to the path: the summary of a CI step, a pipe, a device."""
     return str(path) == os.environ.get(SUMMARY_VARIABLE) or (path.exists() and not path.is_file())
 
 
@@ -462,13 +458,13 @@ T = TypeVar("T", contravariant=True)
 
 
 class Renderer(Protocol[T]):
-    """A format of a document."""
+    """A function that renders a document in a format."""
 
     def __call__(self, document: T, presentation: Presentation, /) -> str: ...
 
 
 class Delivery(NamedTuple):
-    """Where the result goes and how it is shown."""
+    """The formats, files and presentation of a result."""
 
     form: str
     outputs: tuple[str, ...]
@@ -491,14 +487,13 @@ class Delivery(NamedTuple):
         watched: bool = True,
         silent: bool = False,
     ) -> None:
-        """Print the result unless some `-o` claims stdout, and write the files; `silent` prints nothing as text."""
-        claimed = any(str(path) == "-" for _, path in files) or (silent and self.form == "text")
-        printed = () if claimed else ((self.form, Path("-")),)
-        targets = (*printed, *files)
+        """Write the result to the files, and to stdout unless it is among these; `silent` omits text on stdout."""
+        omits_stdout = any(str(path) == "-" for _, path in files) or (silent and self.form == "text")
+        targets = (*(() if omits_stdout else ((self.form, Path("-")),)), *files)
         for number, (name, path) in enumerate(targets):
-            with progress_of(wanted=watched) as show:
+            with progress_display(wanted=watched) as show:
                 if show:
-                    from thpdiag.host.reading import Step  # loaded by whatever shows progress
+                    from thpdiag.host.reading import Step  # already imported for progress
 
                     show(Step("write", number, len(targets), name))
                 color = str(path) == "-" and shows_color()
@@ -506,19 +501,19 @@ class Delivery(NamedTuple):
             write(text, path)
 
 
-packed_delivery = as_one("delivery", Delivery)
+delivery_options = group_options("delivery", Delivery)
 
 
 def write(content: str | bytes, path: Path) -> None:
-    """To a file, or to stdout for `-`; to the end of the summary of a CI step, which others write to as well.
+    """Write to a file, or to stdout for `-`; append to the summary of a CI step, which has other writers.
 
-    In UTF-8, as the formats promise, but for a terminal, which gets what it can show.
+    The encoding is UTF-8, except on a terminal.
     """
     if str(path) == "-":
-        shown = sys.stdout is not None and sys.stdout.isatty()
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
         try:
-            click.echo(content if shown or isinstance(content, bytes) else content.encode(), nl=False)
-        except BrokenPipeError:  # `| head`: nobody wants the rest; other files and the exit code are as without it
+            click.echo(content if is_terminal or isinstance(content, bytes) else content.encode(), nl=False)
+        except BrokenPipeError:  # `| head`: drop the rest; other files and the exit code are unaffected
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     mode = "ab" if str(path) == os.environ.get(SUMMARY_VARIABLE) else "wb"
@@ -531,18 +526,18 @@ def write(content: str | bytes, path: Path) -> None:
 
 
 def check_timings_file(name: str | None) -> None:
-    """Refuse to write timings over anything but timings: `--timings a.tar b.tar` names a bundle, not a new file."""
+    """Refuse to overwrite other files than timings: in `--timings a.tar b.tar` the first bundle is taken for a file."""
     path = Path(name or "-")
     if str(path) == "-" or not path.exists():
         return
-    begin = path.read_bytes()[: len(TITLE)] if path.is_file() else b""
-    if begin != TITLE.encode():
+    head = path.read_bytes()[: len(TITLE)] if path.is_file() else b""
+    if head != TITLE.encode():
         raise UsageError(f"--timings takes a new file, and {path} already exists (--timings=- is stderr)")
 
 
-def write_timings(spent: Timings, name: str) -> None:
-    """The timings to stderr (`-`) or into a file."""
-    text = "\n".join(spent.lines())
+def write_timings(times: Timings, name: str) -> None:
+    """Write the timings to stderr (`-`) or a file."""
+    text = "\n".join(times.lines())
     if name == "-":
         click.echo(text, err=True)
     else:
@@ -550,31 +545,31 @@ def write_timings(spent: Timings, name: str) -> None:
 
 
 def format_problem(problem: Problem) -> str:
-    """A problem and where it is, for stderr."""
+    """Format a problem with its member."""
     return visible(f"{problem.cite.member}: {problem.text!s}")
 
 
-def why_unrecognised(document: AnyResult) -> str:
-    """The sentence of an input in which nothing was recognised."""
+def unrecognised_reason(document: AnyResult) -> str:
+    """Return the message for an input in which nothing was recognised."""
     if any(row.reader == OWN_REPORT for one in documents(document) for row in one.inputs):
         return "the input is a report of thpdiag, not what a host recorded; `thpdiag render` shows a saved result"
     return NOTHING_RECOGNISED
 
 
-def exit_with_result(document: AnyResult, code: int | None = None, mistake: InputError | None = None) -> NoReturn:
-    """Leave with the exit code of the result; of nothing recognised it is said what would have been, or the mistake."""
+def exit_with_result(document: AnyResult, code: int | None = None, error: InputError | None = None) -> NoReturn:
+    """Exit with the code of the result. If nothing was recognised, print the error or the reason."""
     if not is_recognised(document):
-        complain(str(mistake or why_unrecognised(document)))
+        print_message(str(error or unrecognised_reason(document)))
     raise Exit(exit_code(document) if code is None else code)
 
 
-MAX_WARNINGS = 8  # warnings at level 0
-OTHERS_MODE = 0o007
+MAX_WARNINGS = 8  # printed without -v
+OTHERS_MODE = 0o007  # permissions of other users
 MAX_MAPPING_BYTES = 64 << 20
 
 
 def parse_day(text: str, option: str) -> date:
-    """The day that an option gives."""
+    """Parse the date of an option; raises UsageError."""
     from thpdiag.report.baseline import day
 
     try:
@@ -583,8 +578,8 @@ def parse_day(text: str, option: str) -> date:
         raise UsageError(f"{option}: {error}") from error
 
 
-def today_or(text: str) -> date:
-    """The day of `--today`, else that of the clock where the command runs."""
+def parse_today(text: str) -> date:
+    """Return the date of `--today`, or the current local date."""
     return parse_day(text, "--today") if text else datetime.now().astimezone().date()
 
 
@@ -600,7 +595,7 @@ _BASELINE = click.option(
 
 
 class Accepting(NamedTuple):
-    """The files that accept findings, and the day on which they do."""
+    """The files that accept findings, and the date for their expiry."""
 
     suppress: Sequence[Path]
     baselines: Sequence[Path]
@@ -610,7 +605,7 @@ class Accepting(NamedTuple):
         return bool(self.suppress or self.baselines)
 
     def mark(self, document: AnyResult, verbosity: int = 0) -> AnyResult:
-        """The result with what the files accept marked; without files the result itself."""
+        """Return the result with accepted findings marked, and print warnings about the files."""
         if not self:
             return document
         judge = self.judge()
@@ -619,28 +614,28 @@ class Accepting(NamedTuple):
         return marked
 
     def judge(self) -> Judge:
-        """What judges the findings of many documents, one after the other."""
+        """Return the judge of accepted findings, which can be used for many documents."""
         from thpdiag.report.baseline import Judge, read_baseline, read_suppressions
 
         entries: list[Acceptance] = [entry for path in self.suppress for entry in read_suppressions(path)]
         entries += [entry for path in self.baselines for entry in read_baseline(path)]
-        digests = {  # the files as the result names them: without their folders. The day is in the marks only.
+        digests = {  # the names of the files in the result, without folders; the date is only in the marks
             name: ", ".join(f"{path.name} (sha256 {sha256(path.read_bytes()).hexdigest()[:12]})" for path in paths)
             for name, paths in (("suppress", self.suppress), ("baseline", self.baselines))
         }
-        return Judge(entries, today_or(self.today), digests)
+        return Judge(entries, parse_today(self.today), digests)
 
 
-acceptance_options = as_one("accepting", Accepting, _SUPPRESS, _BASELINE, TODAY)
+acceptance_options = group_options("accepting", Accepting, _SUPPRESS, _BASELINE, TODAY)
 
 
 def report_warnings(warnings: Sequence[str], notes: Sequence[str], verbosity: int = 0) -> None:
-    """On stderr; without -v the first few."""
+    """Print warnings on stderr, without -v only the first ones; notes only with -v."""
     shown = warnings if verbosity else warnings[:MAX_WARNINGS]
     for text in (*shown, *(notes if verbosity else ())):
-        complain(visible(text))
+        print_message(visible(text))
     if len(warnings) > len(shown):
-        complain(f"and {len(warnings) - len(shown)} more entries without effect (-v)")
+        print_message(f"and {len(warnings) - len(shown)} more entries without effect (-v)")
 
 
 _REDACT = click.option(
@@ -654,7 +649,7 @@ _MAPS = click.option(
 
 
 class Redaction(NamedTuple):
-    """Whether the customer's names are replaced, and the files that keep who is who."""
+    """Whether the customer's names are replaced, and the files with the name mapping."""
 
     redact: bool = True
     maps: Sequence[Path] = ()
@@ -663,53 +658,52 @@ class Redaction(NamedTuple):
         return bool(self.redact or self.maps)
 
     def apply(self, document: AnyResult) -> AnyResult:
-        """The result as it may be given away, if that was asked for."""
+        """Return the redacted result, or the result itself without redaction."""
         return self.apply_to_all([document])[0]
 
     def apply_to_all(self, documents: Sequence[AnyResult]) -> Sequence[AnyResult]:
-        """Several results with one mapping: a host that is in two of them has one pseudonym."""
+        """Redact several results with one mapping: a host has the same pseudonym in all of them."""
         if not self:
             return documents
         from thpdiag.redact.document import redact_together
 
         with self.names() as names:
-            return redact_together([as_document(one) for one in documents], names)
+            return redact_together(list(map(as_document, documents)), names)
 
     def apply_to_compared(self, documents: Sequence[AnyResult]) -> Sequence[AnyResult]:
-        """The same with the checksums, since by them it is known what is the same file."""
+        """Redact several results but keep the checksums, by which a comparison identifies equal files."""
         if not self:
             return documents
         from thpdiag.redact.document import with_checksums
 
-        plain = [as_document(one) for one in documents]
-        done = map(as_document, self.apply_to_all(plain))
-        return [with_checksums(one, original) for one, original in zip(done, plain, strict=True)]
+        plain = list(map(as_document, documents))
+        return list(map(with_checksums, map(as_document, self.apply_to_all(plain)), plain))
 
     @contextmanager
     def names(self) -> Iterator[Names]:
-        """The names of the mappings; what was met is kept in the first of ours."""
+        """Yield the names of all mappings; at the end save them to the first mapping in the format of thpdiag."""
         from thpdiag.redact.names import Names, mapping_text, read
 
         known: dict[str, dict[str, str]] = {}
         target: Path | None = None
         for path in self.maps:
             text = _read_mapping(path)
-            pairs, own = read(text, path) if text else ({}, True)
-            target = path if own and target is None else target
-            for kind, found in pairs.items():
-                known.setdefault(kind, {}).update(found)
+            pairs, is_writable = read(text, path) if text else ({}, True)
+            target = path if is_writable and target is None else target
+            for kind, pseudonyms in pairs.items():
+                known.setdefault(kind, {}).update(pseudonyms)
         names = Names(known)
         yield names
         if target is not None:
             _write_mapping(target, mapping_text(names))
 
 
-redaction_options = as_one("redaction", Redaction, _REDACT, _MAPS)
-redaction_map_option = as_one("redaction", Redaction, _MAPS)  # for a command that redacts in any case
+redaction_options = group_options("redaction", Redaction, _REDACT, _MAPS)
+redaction_map_option = group_options("redaction", Redaction, _MAPS)  # for a command that always redacts
 
 
 def _read_mapping(path: Path) -> str:
-    """What is in a mapping; empty if there is none yet."""
+    """Read a mapping; empty if the file does not exist yet."""
     try:
         if not path.exists():
             return ""
@@ -723,7 +717,7 @@ def _read_mapping(path: Path) -> str:
 
 
 def _write_mapping(path: Path, text: str) -> None:
-    """Write a mapping that only its owner can read; those to whom its owner gave it may go on."""
+    """Write a mapping without permissions for other users; those of the owner and group are kept."""
     try:
         path.touch(mode=0o600)
         if (mode := path.stat().st_mode) & OTHERS_MODE and path.is_file():

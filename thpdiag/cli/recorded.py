@@ -1,7 +1,7 @@
-"""`thpdiag series` and `flame`: the values and call stacks that were read, for other programs.
+"""`thpdiag series` and `flame`: export of recorded data for other programs.
 
-`series`: rows of metrics, for a spreadsheet or a notebook. `flame`: one profile as folded stacks, for a viewer of one's
-own, or as JSON.
+`series` prints rows of metrics, for a spreadsheet or a notebook; `flame` prints one profile as folded stacks or JSON,
+for a viewer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from thpdiag.model.document import compact
 from thpdiag.report.escaping import visible
 from thpdiag.report.layout import fold
 
-MAX_NAMES = 5  # that are told of those that hold a word
+MAX_NAMES = 5  # metrics with a word in their name that a message lists
 PLURALS = {"process": "processes", "cpu": "CPUs", "zone": "zones", "node": "nodes", "device": "devices"}
 
 
@@ -65,35 +65,31 @@ def series(
         raise UsageError("name a metric; --list shows the available ones")
     use_words(rule_places(folders))
     options = reading.options()
-    with shared.progress_of() as show:
-        given = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
-        every = host_cases(given, options)
-    if not any(state.samples for case in every for state in case.states):
-        recognised = any(found.reader for found in given.inputs)
-        why = (
-            "nothing in the input has values over time; `thpdiag inputs` shows what each file is"
-            if recognised
-            else shared.NOTHING_RECOGNISED
-        )
-        raise shared.missing_path([path]) or InputError(why)
+    with shared.progress_display() as show:
+        parsed = read_input([path], options, stdin=sys.stdin.buffer, progress=show)
+        hosts = host_cases(parsed, options)
+    if not any(state.samples for host in hosts for state in host.states):
+        text = "nothing in the input has values over time; `thpdiag inputs` shows what each file is"
+        is_recognised = any(row.reader for row in parsed.inputs)
+        raise shared.missing_path_error([path]) or InputError(text if is_recognised else shared.NOTHING_RECOGNISED)
     if listing:
-        click.echo(_describe_metrics(every))
-        _exit_with_lost_rows(given, given.readings)
-    _exit_with_lost_rows(given, _write(every, metrics, output or form))
+        click.echo(_describe_metrics(hosts))
+        _exit_with_lost_rows(parsed, parsed.readings)
+    _exit_with_lost_rows(parsed, _write(hosts, metrics, output or form))
 
 
-def _write(every: Sequence[Case], metrics: Sequence[str], output: str) -> set[str]:
-    """Write the rows; the files that they are from."""
+def _write(hosts: Sequence[Case], metrics: Sequence[str], output: str) -> set[str]:
+    """Write the rows; return the members that they come from."""
     from thpdiag.export.rows import FORMATS, list_metrics, match_metrics, metric_rows, target
 
     form, file = target(output)
-    known = list_metrics(every)
+    known = list_metrics(hosts)
     names, unknown = match_metrics(metrics, known)
     for word in unknown:
-        shared.complain(_why_no_metric(word, known))
+        shared.print_message(_missing_metric_text(word, known))
     if not names:
         raise Exit(InputError.exit_code)
-    rows = list(metric_rows(every, names))
+    rows = list(metric_rows(hosts, names))
     content = FORMATS[form](rows)
     if isinstance(content, str) or str(file) != "-":
         shared.write(content, file)
@@ -101,22 +97,22 @@ def _write(every: Sequence[Case], metrics: Sequence[str], output: str) -> set[st
         raise UsageError("Parquet is binary; write it to a file: -o parquet=FILE")
     else:
         sys.stdout.buffer.write(content)
-    return {one.member for one in rows}
+    return {row.member for row in rows}
 
 
-def _why_no_metric(word: str, known: Iterable[str]) -> str:
-    """Why there is nothing of a name: the input does not have it, or nobody knows it."""
+def _missing_metric_text(word: str, known: Iterable[str]) -> str:
+    """Return a message about a metric that is not in the input: similar names, or how to record it."""
     names = list(known)
-    holding = [name for name in names if word and word.lower() in name.lower()]
-    if holding:
-        more = f" and {len(holding) - MAX_NAMES} more" if len(holding) > MAX_NAMES else ""
-        return visible(f"{word} is not in the input; names with it are {', '.join(holding[:MAX_NAMES])}{more}")
+    matches = [name for name in names if word and word.lower() in name.lower()]
+    if matches:
+        more = f" and {len(matches) - MAX_NAMES} more" if len(matches) > MAX_NAMES else ""
+        return visible(f"{word} is not in the input; names with it are {', '.join(matches[:MAX_NAMES])}{more}")
     possible = possible_names(word) if word else ()
     vocabulary = next((term(name) for name in possible if name in spelled_out()), None)
     if vocabulary is None:
         if hint := "" if set(word) & set("*?[") else _similar_name(word, names):
             return visible(f"{word} is not in the input{hint}")
-        vocabulary = next((one for name in possible if (one := term(name))), None)  # of a family
+        vocabulary = next((entry for name in possible if (entry := term(name))), None)  # an entry of a family
     if vocabulary is None:
         return visible(f"{word or 'a metric without a name'} is not in the input; --list shows all")
     source = f"it is printed by: {vocabulary.ask_for}"
@@ -124,45 +120,45 @@ def _why_no_metric(word: str, known: Iterable[str]) -> str:
 
 
 def _similar_name(word: str, names: Sequence[str]) -> str:
-    """The name that may be meant; both are compared without what node_exporter puts before the kernel's words."""
-    short = {_kernel_word(name): name for name in names}
-    found = suggestion(_kernel_word(word), short, cutoff=0.7)
-    return next((found.replace(f"'{s}'", f"'{name}'") for s, name in short.items() if f"'{s}'" in found), found)
+    """Suggest a similar metric; names are compared without the prefixes of node_exporter."""
+    by_kernel_word = {_kernel_word(name): name for name in names}
+    hint = suggestion(_kernel_word(word), by_kernel_word, cutoff=0.7)
+    return next((hint.replace(f"'{w}'", f"'{name}'") for w, name in by_kernel_word.items() if f"'{w}'" in hint), hint)
 
 
 def _kernel_word(name: str) -> str:
     return name.removeprefix("node_vmstat_").removeprefix("node_memory_")
 
 
-def _describe_metrics(every: Sequence[Case]) -> str:
-    """Each metric with its rows, what they are of, and what it means."""
+def _describe_metrics(hosts: Sequence[Case]) -> str:
+    """List the metrics, each with the number of rows, their entities and files, and the meaning."""
     from thpdiag.export.rows import list_metrics
 
     lines = []
-    for name, one in list_metrics(every).items():
-        known = term(name)
-        files = "1 file" if len(one.members) == 1 else f"{len(one.members)} files"
-        means = f": {known.means} ({known.unit})" if known else ""
-        rows = f"{one.rows:,} {'row' if one.rows == 1 else 'rows'}{_describe_entities(one.entities.values())}"
-        lines += [name, *fold(f"{rows} in {files}{means}", "    ")]
+    for name, metric in list_metrics(hosts).items():
+        entry = term(name)
+        files = "1 file" if len(metric.members) == 1 else f"{len(metric.members)} files"
+        meaning = f": {entry.means} ({entry.unit})" if entry else ""
+        rows = f"{metric.rows:,} {'row' if metric.rows == 1 else 'rows'}{_describe_entities(metric.entities.values())}"
+        lines += [name, *fold(f"{rows} in {files}{meaning}", "    ")]
     return "\n".join(lines)
 
 
 def _describe_entities(kinds: Iterable[str]) -> str:
-    """Whose rows they are, if not the host's alone."""
+    """Describe the entities of rows; empty if these are only about the host."""
     counts = Counter(kinds)
     host = ["the host"] * bool(counts.pop("system", 0))
     several = [f"{n} {PLURALS.get(kind, kind)}" if n > 1 else f"1 {kind}" for kind, n in counts.items()]
     return f" of {' and '.join((*host, *several))}" if several else ""
 
 
-def _exit_with_lost_rows(given: ParsedInput, used: Collection[str]) -> NoReturn:
-    """Say what may be missing from the files that were used; leave with the exit code."""
-    near = [p for p in given.problems if p.cite.member in used or not given.readings.get(p.cite.member)]
-    limits = [problem for problem in near if problem.kind is ProblemKind.LIMIT]
-    damaged = [problem for problem in near if problem.hides_data and problem not in limits]
+def _exit_with_lost_rows(parsed: ParsedInput, members: Collection[str]) -> NoReturn:
+    """Print problems that may have hidden rows of these members, and exit."""
+    problems = [p for p in parsed.problems if p.cite.member in members or not parsed.readings.get(p.cite.member)]
+    limits = [problem for problem in problems if problem.kind is ProblemKind.LIMIT]
+    damaged = [problem for problem in problems if problem.hides_data and problem not in limits]
     for problem in (*limits, *damaged):
-        shared.complain(shared.format_problem(problem))
+        shared.print_message(shared.format_problem(problem))
     raise Exit(shared.CUT_SHORT if limits else shared.DAMAGED if damaged else 0)
 
 
@@ -213,40 +209,39 @@ def flame(
 
     Names are not redacted.
     """
-    endings = {"json": "speedscope"} if form == "speedscope" else {}  # its files are called so as well
+    suffixes = {"json": "speedscope"} if form == "speedscope" else {}  # speedscope files may end in .json
     use_words(rule_places(folders))
-    targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=endings)
-    options = reading._replace(process="").options()  # which the whole recording has, for its clock
-    with shared.progress_of() as show:
-        given = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
-        profiles = _profiles(given, options)
+    targets = shared.parse_outputs(outputs, STACK_FORMATS, default=form, suffixes=suffixes)
+    options = reading._replace(process="").options()  # read all processes: they determine the clock of the recording
+    with shared.progress_display() as show:
+        parsed = read_input(paths, options, stdin=sys.stdin.buffer, progress=show)
+        profiles = _profiles(parsed, options)
     if not profiles:
-        raise shared.missing_path(paths) or InputError(_why_no_profile(given, options))
+        raise shared.missing_path_error(paths) or InputError(_missing_profile_text(parsed, options))
     chosen = choose(profiles, event, member)
     if reading.process:
         check_process([chosen], reading.process)
-    told = {"by": by, **({"idle": idle} if idle else {}), **reading.named_options(())}
+    stack_options = {"by": by, **({"idle": idle} if idle else {}), **reading.named_options(())}
     for name, path in targets or [(form, Path("-"))]:
-        shared.write(_text(chosen, name, weight, mark, told), path)
+        shared.write(_text(chosen, name, weight, mark, stack_options), path)
     _describe_profile(chosen, profiles, options.window)
-    if mistake := shared.missing_path(paths):
-        raise mistake
-    _exit_with_problems(given, chosen)
+    if missing := shared.missing_path_error(paths):
+        raise missing
+    _exit_with_problems(parsed, chosen)
 
 
-def _profiles(given: ParsedInput, options: Options) -> list[Profile]:
-    return [p for case in host_cases(given, options) for state in case.states for p in state.profiles]
+def _profiles(parsed: ParsedInput, options: Options) -> list[Profile]:
+    return [p for case in host_cases(parsed, options) for state in case.states for p in state.profiles]
 
 
-def _why_no_profile(given: ParsedInput, options: Options) -> str:
-    """Why there is no profile."""
-    if options.window and (every := _profiles(given, replace(options, window=None))):
-        return f"no samples in the requested time range; recordings: {list_titles(every)}"
-    return NO_PROFILE if any(i.reader for i in given.inputs) else shared.NOTHING_RECOGNISED
+def _missing_profile_text(parsed: ParsedInput, options: Options) -> str:
+    if options.window and (profiles := _profiles(parsed, replace(options, window=None))):
+        return f"no samples in the requested time range; recordings: {list_titles(profiles)}"
+    return NO_PROFILE if any(row.reader for row in parsed.inputs) else shared.NOTHING_RECOGNISED
 
 
-def _text(chosen: Profile, form: str, weight: str, mark: str, told: Mapping[str, str]) -> str:
-    """The output, and at a terminal what it leaves out or changes."""
+def _text(chosen: Profile, form: str, weight: str, mark: str, options: Mapping[str, str]) -> str:
+    """Return the profile in a format; print notices about what it leaves out or changes."""
     from thpdiag.export.flame import (  # numpy: only once there is a profile
         By,
         Weight,
@@ -257,21 +252,21 @@ def _text(chosen: Profile, form: str, weight: str, mark: str, told: Mapping[str,
         speedscope,
     )
 
-    known = count_stacks(chosen, By(told["by"]), idle=bool(told.get("idle")), process=told.get("process", ""))
-    if not len(known.chain):
+    counts = count_stacks(chosen, By(options["by"]), idle=bool(options.get("idle")), process=options.get("process", ""))
+    if not len(counts.chain):
         shared.notice("no samples are left")
-    if not known.idle and known.idle_weight > 0:
-        shared.notice(f"{known.idle_samples} samples of idle CPUs are left out; --idle includes them")
+    if not counts.idle and counts.idle_weight > 0:
+        shared.notice(f"{counts.idle_samples} samples of idle CPUs are left out; --idle includes them")
     if form == "json":
-        return compact(document(known, told)) + "\n"
-    stacks = label_stacks(known, Weight(weight), mark)
+        return compact(document(counts, options)) + "\n"
+    stacks = label_stacks(counts, Weight(weight), mark)
     if stacks.unit != weight:
         shared.notice(f"counts are {stacks.unit}: the source has no {weight}")
     return folded_text(stacks) if form == "folded" else compact(speedscope(stacks, title(chosen))) + "\n"
 
 
 def _describe_profile(chosen: Profile, profiles: Sequence[Profile], window: Window | None) -> None:
-    """At a terminal: which profile it is, and what its source cannot tell."""
+    """Print notices about the chosen profile and its limitations."""
     others = [p for p in profiles if p is not chosen]
     if others:
         shared.notice(f"this is {title(chosen)}; --member and --event choose others: {list_titles(others)}")
@@ -285,14 +280,14 @@ def _describe_profile(chosen: Profile, profiles: Sequence[Profile], window: Wind
         shared.notice(f"the recording lost {lost:.1%} of its samples")
 
 
-def _exit_with_problems(given: ParsedInput, chosen: Profile) -> NoReturn:
-    """Say what damaged the profile; leave with the exit code."""
-    limits = [p for p in given.problems if p.kind is ProblemKind.LIMIT]
-    for problem in given.problems:
+def _exit_with_problems(parsed: ParsedInput, chosen: Profile) -> NoReturn:
+    """Print problems of the profile, and exit."""
+    limits = [p for p in parsed.problems if p.kind is ProblemKind.LIMIT]
+    for problem in parsed.problems:
         if problem.kind is not ProblemKind.LIMIT and problem.cite.member == chosen.cite.member:
             shared.notice(shared.format_problem(problem))
     for problem in limits:
-        shared.complain(shared.format_problem(problem))
+        shared.print_message(shared.format_problem(problem))
     raise Exit(shared.CUT_SHORT if limits else 0)
 
 

@@ -1,4 +1,4 @@
-"""`thpdiag reproduce`: a program that makes a mechanism happen on a test host."""
+"""`thpdiag reproduce`: a program that reproduces a mechanism on a test host."""
 
 from __future__ import annotations
 

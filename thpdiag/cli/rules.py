@@ -1,4 +1,4 @@
-"""`thpdiag rules`: list, show, begin, check, test and document rules; their coverage; the schema of a rule file."""
+"""`thpdiag rules`: list, show, create, lint, test and document rules; their coverage; the schema of rule files."""
 
 from __future__ import annotations
 
@@ -63,12 +63,9 @@ def show(id: tuple[str, ...], folders: tuple[Path, ...]) -> None:
 
 @command.command()
 @click.argument(
-    "named",
-    metavar="[FOLDERS]...",
-    nargs=-1,
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "named", metavar="[FOLDERS]...", nargs=-1, type=click.Path(exists=True, file_okay=False, path_type=Path),
     callback=check_rule_folders,
-)
+)  # fmt: skip
 @RULES
 @click.option("--list", "names", is_flag=True, help="List all checks with their descriptions.")
 def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> None:
@@ -77,18 +74,18 @@ def lint(*, named: tuple[Path, ...], folders: tuple[Path, ...], names: bool) -> 
     Exit 4 if a check fails. `# lint: allow NAME REASON` in a rule file disables a check.
     """
     if names:
-        for name, says in lint_names().items():
-            click.echo(f"{name:26}{says}")
+        for name, description in lint_names().items():
+            click.echo(f"{name:26}{description}")
         return
     all_folders = tuple(dict.fromkeys((*named, *folders)))
     rules = rule_set(all_folders)
-    found = lint_rules(rules, *read_cases(rule_places(all_folders), rules))
-    found += [f"known issue {one}" for one in issue_complaints(known_issues())]
-    found += pack_complaints()
-    for complaint in found:
+    complaints = lint_rules(rules, *read_cases(rule_places(all_folders), rules))
+    complaints += [f"known issue {complaint}" for complaint in issue_complaints(known_issues())]
+    complaints += pack_complaints()
+    for complaint in complaints:
         click.echo(complaint)
-    click.echo(f"{len(rules)} rules, {len(found)} complaints", err=True)
-    if found:
+    click.echo(f"{len(rules)} rules, {len(complaints)} complaints", err=True)
+    if complaints:
         raise Exit(4)
 
 
@@ -106,25 +103,25 @@ def test(
     Mutations: a check that is always yes or no, a threshold doubled or halved, a confidence level or relation removed,
     `or` for `and`. Mutations in a folder's unnoticed.txt are ignored. Exit 1 if a case fails or a mutation survives.
     """
-    rules, found = rule_set(folders, changes), rule_places(folders)
+    rules, places = rule_set(folders, changes), rule_places(folders)
     chosen = [rule_by_id(i, rules) for i in ids] or rules
-    cases = load_cases(found, chosen)
+    cases = load_cases(places, chosen)
     failures: list[str] = []
-    missed: list[str] = []
+    survivors: list[str] = []
     for rule in chosen:
-        ready = trials(rule, rules, cases.get(rule.id, ()))
-        tested = [run_case(rule, rules, one) for one in ready]
-        failures += [f"{rule.id}: no cases"] if not ready else []
+        rule_trials = trials(rule, rules, cases.get(rule.id, ()))
+        results = [run_case(rule, rules, trial) for trial in rule_trials]
+        failures += [f"{rule.id}: no cases"] if not rule_trials else []
         failures += [
-            f"{rule.id}: case '{t.case}': expected {t.expected}, got {t.actual}" for t in tested if not t.passed
+            f"{rule.id}: case '{r.case}': expected {r.expected}, got {r.actual}" for r in results if not r.passed
         ]
-        missed += unnoticed_mistakes(rule, rules, ready) if not cases_only else ()
+        survivors += unnoticed_mistakes(rule, rules, rule_trials) if not cases_only else ()
     if not cases_only:
-        own = {rule.id for rule in chosen}
-        known = {line for line in known_gaps(found) if line.split(":")[0] in own}
-        failures += [f"{line}: no case notices" for line in missed if gaps or line not in known]
+        rule_ids = {rule.id for rule in chosen}
+        known = {line for line in known_gaps(places) if line.split(":")[0] in rule_ids}
+        failures += [f"{line}: no case notices" for line in survivors if gaps or line not in known]
         failures += [
-            f"{line}: a case fails now; remove the line from {GAPS_FILE}" for line in sorted(known - {*missed})
+            f"{line}: a case fails now; remove the line from {GAPS_FILE}" for line in sorted(known - {*survivors})
         ]
     for line in failures:
         click.echo(line)
@@ -179,10 +176,9 @@ def new(wanted: str, folder: Path, mechanism: str, name: str) -> None:
 
     `thpdiag rules lint FOLDER` lists what to complete. Existing files are not changed.
     """
-    others = (folder,) if folder.is_dir() else ()
-    made = skeleton(wanted, rule_set(others), mechanism)
-    stem = name.removesuffix(".yaml") or made.name
-    files = {folder / f"{stem}.yaml": made.rule, folder / f"{stem}.cases.yaml": made.cases}
+    template = skeleton(wanted, rule_set((folder,) if folder.is_dir() else ()), mechanism)
+    stem = name.removesuffix(".yaml") or template.name
+    files = {folder / f"{stem}.yaml": template.rule, folder / f"{stem}.cases.yaml": template.cases}
     for path in files:
         if path.exists():
             raise UsageError(f"{path} already exists; choose another name with --name")
@@ -218,31 +214,36 @@ def facts(words: tuple[str, ...], folders: tuple[Path, ...], form: str) -> None:
     for rule in rule_set(folders):
         for name in sorted({name for check in rule.checks.values() for name in check.needs}):
             uses.setdefault(name, []).append(rule.id)
-    known = {one.name: one for one in terms()}
-    for name in uses:  # members of a family, such as the counters of /proc/vmstat, have no entry of their own
+    known = {entry.name: entry for entry in terms()}
+    for name in uses:  # members of a family, such as the counters of /proc/vmstat, have no entries of their own
         if name not in known and (family := term(name)):
             known[name] = family._replace(name=name)
-    every = [known[name] for name in sorted(known)]
-    found = [one for one in every if all(word.lower() in f"{one.name} {one.means}".lower() for word in words)]
-    if not found:
+    matches = [
+        known[name]
+        for name in sorted(known)
+        if all(word.lower() in f"{name} {known[name].means}".lower() for word in words)
+    ]
+    if not matches:
         raise UsageError(f"no fact or metric matches {' '.join(words)!r}; `thpdiag rules facts` lists all")
-    sources = parsers_of_names()
-    parsers = {one.name: sources.get(one.name) or sources.get(getattr(term(one.name), "name", ""), []) for one in found}
+    sources, rows = parsers_of_names(), []
+    for entry in matches:
+        parsers = sources.get(entry.name) or sources.get(getattr(term(entry.name), "name", ""), [])
+        rows.append((entry, parsers, sorted(uses.get(entry.name, ()))))
     if form == "json":
-        used = {one.name: {"parsers": parsers[one.name], "rules": sorted(uses.get(one.name, ()))} for one in found}
-        click.echo(json.dumps([one._asdict() | used[one.name] for one in found], indent=2))
+        document = [entry._asdict() | {"parsers": parsers, "rules": rules} for entry, parsers, rules in rows]
+        click.echo(json.dumps(document, indent=2))
         return
-    for one in found:
-        click.echo("\n".join(_term_lines(one, parsers[one.name], sorted(uses.get(one.name, ())))))
+    for row in rows:
+        click.echo("\n".join(_term_lines(*row)))
 
 
-def _term_lines(one: Term, parsers: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
-    unit = "" if one.unit in ("", "1") else f", {one.unit}"
+def _term_lines(entry: Term, parsers: Sequence[str], rules: Sequence[str]) -> Iterator[str]:
+    unit = "" if entry.unit in ("", "1") else f", {entry.unit}"
     used = f"; used by {', '.join(rules)}" if rules else ""
-    yield f"{one.name}  ({one.kind}{unit}{'' if one.entity == 'system' else f', of each {one.entity}'})"
-    yield from fold(f"{one.means}{used}", "    ")
-    if one.ask_for:
-        yield f"    $ {one.ask_for}"
+    yield f"{entry.name}  ({entry.kind}{unit}{'' if entry.entity == 'system' else f', of each {entry.entity}'})"
+    yield from fold(f"{entry.means}{used}", "    ")
+    if entry.ask_for:
+        yield f"    $ {entry.ask_for}"
     label = "read by" if parsers else "computed from"
     yield from fold(", ".join(parsers) or "other facts and metrics", f"    {label}: ", "        ")
 
@@ -257,26 +258,26 @@ def coverage(folders: tuple[Path, ...], form: str) -> None:
     """List mechanisms, remedies, applications, events, functions, and metrics that no rule uses, and rules that lack a
     kind of case."""
     rules = rule_set(folders)
-    found = rule_coverage(rules)
-    lacking = without_cases(rules, read_cases(rule_places(folders), rules)[0])
+    kinds = rule_coverage(rules)
+    missing = without_cases(rules, read_cases(rule_places(folders), rules)[0])
     if form == "json":
-        document = {"rules": len(rules), "covered": [one.document() for one in found], "cases_missing": lacking}
+        document = {"rules": len(rules), "covered": [kind.document() for kind in kinds], "cases_missing": missing}
         click.echo(json.dumps(document, indent=2))
         return
-    click.echo("\n".join(_coverage_lines(len(rules), found, lacking)))
+    click.echo("\n".join(_coverage_lines(len(rules), kinds, missing)))
 
 
-def _coverage_lines(count: int, found: Sequence[Coverage], lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def _coverage_lines(count: int, kinds: Sequence[Coverage], missing: Mapping[str, Sequence[str]]) -> Iterator[str]:
     yield f"{count} rules"
     yield ""
     yield f"{'':14}{'known':>7}{'used':>7}{'unused':>8}"
-    for one in found:
-        yield f"{one.kind:14}{one.total:7}{one.total - len(one.unused):7}{len(one.unused):8}"
-    for one in found:
-        if one.unused:
-            yield f"\n{one.what}:"
-            listed = "  ".join(one.unused)
-            yield from textwrap.wrap(listed, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
-    if lacking:
+    for kind in kinds:
+        yield f"{kind.kind:14}{kind.total:7}{kind.total - len(kind.unused):7}{len(kind.unused):8}"
+    for kind in kinds:
+        if kind.unused:
+            yield f"\n{kind.what}:"
+            names = "  ".join(kind.unused)
+            yield from textwrap.wrap(names, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    if missing:
         yield "\nRules without a case that:"
-        yield from (f"  {identity:10} {', '.join(kinds)}" for identity, kinds in lacking.items())
+        yield from (f"  {rule_id:10} {', '.join(cases)}" for rule_id, cases in missing.items())

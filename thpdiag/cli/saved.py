@@ -1,4 +1,4 @@
-"""Saved results and comparisons, JSON of `-f json` or the JSON inside an HTML page: `thpdiag render` and `redact`."""
+"""Reading saved results and comparisons (JSON, or the JSON in an HTML page); `thpdiag render` and `redact`."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from thpdiag.report import FORMATS
 from thpdiag.report.html import from_page
 from thpdiag.report.presentation import Presentation, fails
 
-MAX_RESULT_BYTES = 512 << 20  # bytes of a file that may be a result; larger ones are recordings
+MAX_RESULT_BYTES = 512 << 20  # larger files are recordings, not results
 _COMPARISON = "thpdiag/comparison/"
 _EXPECTED = "give the JSON or the HTML page of `thpdiag analyze`"
-_BEGINS = re.compile(rb"\s*+(?:\xef\xbb\xbf)?\s*+(\{|<!doctype html|<html)", re.IGNORECASE)
+_RESULT_START = re.compile(rb"\s*+(?:\xef\xbb\xbf)?\s*+(\{|<!doctype html|<html)", re.IGNORECASE)
 _RESULT = re.compile(rb'"thpdiag/(?:result|comparison)/|<script type="application/(?:gzip\+base64|json)" id="result">')
 
 
 def parse_result(text: str, name: object) -> Result:
-    """The result in a text; InputError if there is none in it."""
+    """Parse a result; raises InputError if the text has none."""
     document = parse_result_or_comparison(text, name)
     if isinstance(document, Comparison):
         raise InputError(f"{name} is a comparison; only `thpdiag render` accepts it")
@@ -40,7 +40,7 @@ def parse_result(text: str, name: object) -> Result:
 
 
 def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
-    """The result or the comparison in a text; InputError if there is none in it."""
+    """Parse a result or comparison; raises InputError if the text has none."""
     try:
         document = json.loads(text) if text.lstrip().startswith("{") else from_page(text)
     except (ValueError, RecursionError) as error:
@@ -56,18 +56,18 @@ def parse_result_or_comparison(text: str, name: object) -> Result | Comparison:
             return read_document(Comparison, document)
         return as_result(document)
     except (ValueError, RecursionError) as error:  # damaged, or of a later version
-        way_out = "update thpdiag if a later version wrote it, or analyze the input again"
-        raise InputError(f"{name} contains no valid thpdiag result ({error}); {way_out}") from error
+        hint = "update thpdiag if a later version wrote it, or analyze the input again"
+        raise InputError(f"{name} contains no valid thpdiag result ({error}); {hint}") from error
 
 
 def find_result(path: Path) -> Result | None:
-    """The result that a file is; None of what is none, such as a bundle. A damaged one is a mistake of the user."""
+    """Return the result in a file, or None for other files such as bundles; InputError for a damaged result."""
     if not path.is_file() or path.stat().st_size > MAX_RESULT_BYTES:
         return None
     try:
         with path.open("rb") as file:
             begin = file.read(64)
-            data = begin + file.read() if _BEGINS.match(begin) else b""
+            data = begin + file.read() if _RESULT_START.match(begin) else b""
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     if not _RESULT.search(data):
@@ -90,7 +90,7 @@ def find_result(path: Path) -> Result | None:
 @shared.VERBOSE
 @shared.COLOR
 @shared.QUIET
-@shared.packed_delivery
+@shared.delivery_options
 def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction: Redaction) -> None:
     """Print RESULT (JSON or HTML, also from `thpdiag compare`) in another format; no bundle is needed."""
     try:
@@ -106,20 +106,19 @@ def render(*, result: Path, delivery: Delivery, accepting: Accepting, redaction:
         failed = _render_comparison(document, delivery)
     else:
         targets = shared.parse_outputs(delivery.outputs)
-        told = redaction.apply(accepting.mark(document, delivery.verbosity))
-        delivery.deliver(told, targets, FORMATS, watched=False)
-        failed = shared.fails_gate(told, delivery.fail_on)
+        marked = redaction.apply(accepting.mark(document, delivery.verbosity))
+        delivery.deliver(marked, targets, FORMATS, watched=False)
+        failed = shared.fails_gate(marked, delivery.fail_on)
     raise Exit(int(failed))
 
 
 def _render_comparison(document: Comparison, delivery: Delivery) -> bool:
-    """Write a comparison; whether a finding in it fails the gate."""
+    """Write a comparison; return whether a finding in it fails the gate."""
     if delivery.form not in COMPARISON_FORMATS:
         formats = ", ".join(sorted(COMPARISON_FORMATS))
         raise UsageError(f"-f {delivery.form} is not a format for comparisons; formats are {formats}")
-    delivery.deliver(
-        document, shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS), COMPARISON_FORMATS, watched=False
-    )
+    targets = shared.parse_outputs(delivery.outputs, COMPARISON_FORMATS)
+    delivery.deliver(document, targets, COMPARISON_FORMATS, watched=False)
     return any(fails(finding, delivery.fail_on) for finding in failing(document))
 
 
@@ -138,9 +137,9 @@ def redact(*, result: Path, outputs: tuple[str, ...], redaction: Redaction) -> N
             f"{result} is not a thpdiag result; for the report of a bundle run `thpdiag analyze --redact` on it, "
             "and to clean the bundle itself `sos clean`"
         )
-    done = redaction.apply(document)
+    redacted = redaction.apply(document)
     for name, path in targets or [("json", Path("-"))]:
-        shared.write(FORMATS[name](done, Presentation()), path)
+        shared.write(FORMATS[name](redacted, Presentation()), path)
 
 
 COMMANDS: Mapping[str, click.Command] = MappingProxyType({"render": render, "redact": redact})

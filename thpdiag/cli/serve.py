@@ -1,4 +1,4 @@
-"""`thpdiag serve run` and what is done beside a server that may run: `prune`, tokens, unfinished uploads."""
+"""`thpdiag serve`: the commands of the server, and those to maintain its data while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import rich_click as click
 from thpdiag import __version__
 from thpdiag.cli import EagerGroup
 from thpdiag.cli import options as shared
-from thpdiag.cli.options import as_one
+from thpdiag.cli.options import group_options
 from thpdiag.engine.load import digest, rule_set
 from thpdiag.errors import StoreError, ThpdiagError, UsageError
 from thpdiag.report.escaping import visible
@@ -27,11 +27,9 @@ from thpdiag.serve.storage.backup import back_up, check, restore
 from thpdiag.serve.storage.storage import Storage, lock_folder
 from thpdiag.store.results import Analysis
 
-_Read = Callable[[str], Any]
-
 
 class Place(NamedTuple):
-    """Which server it is about: its folder, its database, its file of settings."""
+    """The options that identify a server: data folder, database, settings file."""
 
     data: Path | None
     database: str | None
@@ -44,7 +42,7 @@ class Place(NamedTuple):
         return closing(open_storage(self.settings({})))
 
 
-storage_options = as_one(
+storage_options = group_options(
     "place", Place,
     click.option(
         "--data", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
@@ -60,14 +58,14 @@ storage_options = as_one(
 )  # fmt: skip
 
 
-def quantity_callback(read: _Read) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """What turns the text of an option into a number; a mistake names the option."""
+def quantity_callback(parse: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """Return a click callback that parses the text of an option; its errors name the option."""
 
     def convert(_context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
         try:
-            return None if text is None else read(text)
-        except ThpdiagError as mistake:
-            raise click.BadParameter(str(mistake), param=parameter) from mistake
+            return None if text is None else parse(text)
+        except ThpdiagError as error:
+            raise click.BadParameter(str(error), param=parameter) from error
 
     return convert
 
@@ -114,22 +112,18 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
     "--upload-limit", callback=_SIZE, metavar="SIZE", help="The maximum size of a bundle; the default is 8 GiB."
 )
 @click.option(
-    "--quota",
-    callback=_SIZE,
-    metavar="SIZE",
+    "--quota", callback=_SIZE, metavar="SIZE",
     help="The maximum size of all bundles; the default is the room on the disk.",
-)
+)  # fmt: skip
 @click.option("--spare", callback=_SIZE, metavar="SIZE", help="Disk space to keep free; the default is 1 GiB.")
 @click.option(
     "--owner-quota", callback=_SIZE, metavar="SIZE",
     help="The maximum size per token or user; with a login, the default is half of the room.",
 )  # fmt: skip
 @click.option(
-    "--owner-cases",
-    type=click.IntRange(1),
-    metavar="N",
+    "--owner-cases", type=click.IntRange(1), metavar="N",
     help="The maximum number of cases per token or user; the default is 100,000.",
-)
+)  # fmt: skip
 @click.option(
     "--owner-uploads", type=click.IntRange(1), metavar="N",
     help="The maximum number of unfinished uploads per token or user; the default is 500.",
@@ -141,11 +135,9 @@ _SIZE, _TIME = quantity_callback(parse_size), quantity_callback(parse_duration)
 @click.option("--keep-bundles", callback=_TIME, metavar="TIME", help="How long to keep bundles; the default is 14 d.")
 @click.option("--keep-cases", callback=_TIME, metavar="TIME", help="How long to keep results; the default is 180 d.")
 @click.option(
-    "--keep-audit",
-    callback=_TIME,
-    metavar="TIME",
+    "--keep-audit", callback=_TIME, metavar="TIME",
     help="How long to keep lines of the audit log; the default is 400 d.",
-)
+)  # fmt: skip
 @click.option(
     "--keep-uploads", callback=_TIME, metavar="TIME", help="How long to keep unfinished uploads; the default is 1 d."
 )
@@ -197,11 +189,9 @@ def run_server(place: Place, access: str | None, **options: Any) -> None:
     "--keep-cases", callback=_TIME, metavar="TIME", help="Delete results older than this; the default is 180 d."
 )
 @click.option(
-    "--keep-audit",
-    callback=_TIME,
-    metavar="TIME",
+    "--keep-audit", callback=_TIME, metavar="TIME",
     help="How long to keep lines of the audit log; the default is 400 d.",
-)
+)  # fmt: skip
 def prune_now(place: Place, **options: Any) -> None:
     """Delete expired bundles and cases, and print what was deleted. Cases that are marked to keep stay.
 
@@ -236,7 +226,7 @@ def create(name: str, names: tuple[str, ...], lasts: float | None, place: Place)
         storage.tokens.add(token)
         storage.audit.add(audit_event(now, Action.CREATE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", token.prefix))
         click.echo(secret)
-        shared.complain(SHOWN_ONCE)
+        shared.print_message(SHOWN_ONCE)
 
 
 @token.command(name="list")
@@ -246,7 +236,7 @@ def list_tokens(place: Place) -> None:
     with place.open() as storage:
         for token in storage.tokens.all():
             times = (token.created, token.used, token.expires)
-            row = (token.prefix, ",".join(sorted(token.scopes)), *map(_day, times), token.label)
+            row = (token.prefix, ",".join(sorted(token.scopes)), *map(_time, times), token.label)
             click.echo("\t".join(map(visible, row)))
 
 
@@ -256,10 +246,10 @@ def list_tokens(place: Place) -> None:
 def revoke(prefix: str, place: Place) -> None:
     """Revoke the token with this PREFIX, including its sessions, from the next request on."""
     with place.open() as storage:
-        known = prefix.removeprefix("thpdiag_").partition("_")[0]
-        if not storage.tokens.remove(known):
-            raise UsageError(f"no token has the prefix {visible(known)}; `thpdiag serve token list` has them")
-        storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", known))
+        key = prefix.removeprefix("thpdiag_").partition("_")[0]
+        if not storage.tokens.remove(key):
+            raise UsageError(f"no token has the prefix {visible(key)}; `thpdiag serve token list` has them")
+        storage.audit.add(audit_event(storage.clock(), Action.REVOKE_TOKEN, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
 
 
 @click.command("check")
@@ -273,17 +263,17 @@ def check_store(place: Place, *, repair: bool, content: bool) -> None:
     Exit code 3 if a problem is not repaired.
     """
     chosen = place.settings({})
-    analysis, all_flaws, left = Analysis(__version__, digest(rule_set(chosen.rules))), 0, 0
+    analysis, flaws, unrepaired = Analysis(__version__, digest(rule_set(chosen.rules))), 0, 0
     with ExitStack() as undo:
         if repair and chosen.data.is_dir():
             undo.enter_context(lock_folder(chosen.data))
         storage = undo.enter_context(closing(open_storage(chosen, recreate=repair)))
         for flaw in check(storage, analysis, repair=repair, read=content):
             click.echo(visible(f"{flaw.words}; {flaw.repair}" if flaw.repair else flaw.words))
-            all_flaws, left = all_flaws + 1, left + (not flaw.repair)
-    click.echo(f"checked: {all_flaws} problems, {all_flaws - left} repaired")
-    if left:
-        raise StoreError(f"{chosen.data}: {left} problems are left")
+            flaws, unrepaired = flaws + 1, unrepaired + (not flaw.repair)
+    click.echo(f"checked: {flaws} problems, {flaws - unrepaired} repaired")
+    if unrepaired:
+        raise StoreError(f"{chosen.data}: {unrepaired} problems are left")
 
 
 @click.command("backup")
@@ -317,9 +307,9 @@ def upload() -> None:
 def list_uploads(place: Place) -> None:
     """List unfinished uploads, oldest first: ID, owner, bytes received, bytes announced, started, expires, name."""
     with place.open() as storage:
-        for one in storage.uploads.list_unfinished():
-            size = "-" if one.size is None else str(one.size)
-            row = (one.id, one.owner, str(one.offset), size, _day(one.begun), _day(one.expires), one.name)
+        for item in storage.uploads.list_unfinished():
+            size = "-" if item.size is None else str(item.size)
+            row = (item.id, item.owner, str(item.offset), size, _time(item.begun), _time(item.expires), item.name)
             click.echo("\t".join(map(visible, row)))
 
 
@@ -344,8 +334,8 @@ def session() -> None:
 def list_sessions(place: Place) -> None:
     """List sessions, earliest first: ID, user, scopes, started, expires (separated by tabs)."""
     with place.open() as storage:
-        for one in storage.logins.list_active(storage.clock()):
-            row = (one.id, one.name, ",".join(sorted(one.scopes)), _day(one.begun), _day(one.expires))
+        for item in storage.logins.list_active(storage.clock()):
+            row = (item.id, item.name, ",".join(sorted(item.scopes)), _time(item.begun), _time(item.expires))
             click.echo("\t".join(map(visible, row)))
 
 
@@ -360,7 +350,7 @@ def end_session(key: str, place: Place) -> None:
         storage.audit.add(audit_event(storage.clock(), Action.END_SESSION, Outcome.DONE, COMMAND_PRINCIPAL, "", key))
 
 
-def _day(seconds: float | None) -> str:
+def _time(seconds: float | None) -> str:
     return "-" if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%MZ")
 
 

@@ -1,6 +1,6 @@
-"""What a person at a terminal sees and does: sentences on stderr, progress, colours, Ctrl-C.
+"""The terminal: messages on stderr, progress, colours, Ctrl-C.
 
-What `--quiet`, `--progress` and `--color` say is remembered in the context of the command (`remember`, `setting`).
+The values of `--quiet`, `--progress` and `--color` are in the context of the command (`save_option`, `saved_option`).
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ REDRAW_SECONDS = 0.1
 LINE_SECONDS = {"log": 10.0, "json": 1.0}  # between two lines of progress
 PROGRESS_SCHEMA = "thpdiag/analysis-progress/1"
 _META = "thpdiag.cli."
-MAX_PATH_COLUMNS = 70  # columns of a member's path, from its end
-ERASED, UNWRAPPED, WRAPPED = "\x1b[2K\r", "\x1b[?7l", "\x1b[?7h"  # the terminal cuts a line that is too long for it
+MAX_PATH_COLUMNS = 70  # of the end of a member's path
+ERASE_LINE, WRAP_OFF, WRAP_ON = "\x1b[2K\r", "\x1b[?7l", "\x1b[?7h"  # without wrapping long lines are cut
 STAGES = {"read": "Reading", "judge": "Judging", "write": "Writing"}
 
 
-def remember(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """The callback of an option that holds for whatever the command does; the last of two such options wins."""
+def save_option(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Click callback that saves the value of an option in the context; the last of several options wins."""
     if value is not None and parameter.name:
         context.meta[_META + parameter.name] = value
     return value
 
 
-def setting(name: str, default: Any = None) -> Any:
-    """What such an option says; outside of a command its default."""
+def saved_option(name: str, default: Any = None) -> Any:
+    """Return a saved value, or the default if the option is not given or no command runs."""
     context = click.get_current_context(silent=True)
     return context.meta.get(_META + name, default) if context else default
 
 
 def shows_color() -> bool:
-    """Whether what is printed has colours: as asked for, else on a terminal; NO_COLOR and FORCE_COLOR decide before."""
-    mode = setting("color", "auto")
+    """Whether to print colours: by `--color`, else NO_COLOR, FORCE_COLOR, and whether stdout is a terminal."""
+    mode = saved_option("color", "auto")
     if mode != "auto":
         return bool(mode == "always")
     if os.environ.get("NO_COLOR"):
@@ -55,37 +55,37 @@ def shows_color() -> bool:
 
 
 def notice(text: str) -> None:
-    """Something that only a person at a terminal wants to know."""
-    if sys.stderr.isatty() and not setting("quiet"):
+    """Print a message only if stderr is a terminal."""
+    if sys.stderr.isatty() and not saved_option("quiet"):
         click.echo(text, err=True)
 
 
-def complain(text: str) -> None:
-    """One sentence on stderr."""
+def print_message(text: str) -> None:
+    """Print a sentence on stderr."""
     click.echo(f"thpdiag: {text}", err=True)
 
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
-    """A line that says how far the analysis is, drawn only when that changes, and gone at the end."""
-    from thpdiag.host.reading import throttle  # only who watches waits for it
+    """Show the progress of the analysis in a line of the terminal, which is erased at the end."""
+    from thpdiag.host.reading import throttle  # slow import, needed for progress only
 
     try:
-        yield throttle(lambda step: _draw(f"{UNWRAPPED}{_describe(step)}{WRAPPED}"), REDRAW_SECONDS)
+        yield throttle(lambda step: _draw(f"{WRAP_OFF}{_describe(step)}{WRAP_ON}"), REDRAW_SECONDS)
     finally:
         _draw("")
 
 
 @contextmanager
 def print_progress(kind: str) -> Iterator[Progress]:
-    """Lines on stderr that say how far the analysis is: for a log, or as JSON for another program."""
+    """Print the progress of the analysis as lines on stderr: for a log, or as JSON for another program."""
     from thpdiag.host.reading import throttle
 
     def show(step: Step) -> None:
         text = _describe(step)
         if kind == "json":
-            known = {"stage": step.stage, "done": step.done, "total": step.total, "what": step.what}
-            text = json.dumps({"schema": PROGRESS_SCHEMA, **known}, sort_keys=True)
+            fields = {"stage": step.stage, "done": step.done, "total": step.total, "what": step.what}
+            text = json.dumps({"schema": PROGRESS_SCHEMA, **fields}, sort_keys=True)
         with suppress(OSError):
             click.echo(text if kind == "json" else f"thpdiag: {text}", err=True)
 
@@ -93,8 +93,8 @@ def print_progress(kind: str) -> Iterator[Progress]:
 
 
 def _draw(line: str) -> None:
-    with suppress(OSError):  # a terminal that is gone is no matter of the analysis
-        sys.stderr.write(f"{ERASED}{line}")
+    with suppress(OSError):  # the analysis continues without its terminal
+        sys.stderr.write(f"{ERASE_LINE}{line}")
         sys.stderr.flush()
 
 
@@ -110,37 +110,37 @@ def _describe(step: Step) -> str:
     else:
         counts = [f"report {step.done + 1} of {step.total}" if step.total else "cited lines"]
     counts += [f"{noun} {number} of {total}" for noun, number, total in step.places if total > 1]
-    what = [visible(step.what)[-MAX_PATH_COLUMNS:]] if step.what else []
-    return f"{STAGES[step.stage]}: {', '.join([*counts, *what])}"
+    path = [visible(step.what)[-MAX_PATH_COLUMNS:]] if step.what else []
+    return f"{STAGES[step.stage]}: {', '.join([*counts, *path])}"
 
 
 SIGNALS: Final = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @contextmanager
-def interruptible(safe: str) -> Iterator[Callable[[], None]]:
-    """All of them raise KeyboardInterrupt, once: those that come while it ends would cut the end short.
+def interruptible(hint: str) -> Iterator[Callable[[], None]]:
+    """Turn the first of `SIGNALS` into KeyboardInterrupt, and ignore further ones, which would interrupt the cleanup.
 
-    What was ignored stays so (`nohup`, a job in the background). `safe` is told to who interrupts. An exception out of
-    a signal can be lost, as in a finalizer, where Python would print its traceback: what is given raises it again, and
-    is to be called now and then.
+    Ignored signals stay ignored (`nohup`, a background job). `hint` is printed after an interrupt. An exception from a
+    signal handler can be lost, for instance in a finalizer, where Python would print its traceback. The yielded
+    function raises it again and must be called regularly.
     """
     print_unraisable = sys.unraisablehook
     before = {number: handler for number in SIGNALS if (handler := signal.getsignal(number)) != signal.SIG_IGN}
-    came = False
+    interrupted = False
 
     def stop(_number: int, _frame: FrameType | None) -> None:
-        nonlocal came
-        came = True
+        nonlocal interrupted
+        interrupted = True
         _set_handlers(dict.fromkeys(before, signal.SIG_IGN))
         raise KeyboardInterrupt
 
     def check() -> None:
-        if came:
+        if interrupted:
             raise KeyboardInterrupt
 
     def drop_interrupt(lost: sys.UnraisableHookArgs) -> None:
-        if not (came and issubclass(lost.exc_type, KeyboardInterrupt)):
+        if not (interrupted and issubclass(lost.exc_type, KeyboardInterrupt)):
             print_unraisable(lost)
 
     sys.unraisablehook = drop_interrupt
@@ -149,11 +149,11 @@ def interruptible(safe: str) -> Iterator[Callable[[], None]]:
         yield check
         check()
     except KeyboardInterrupt:
-        complain(f"interrupted; {safe}")
+        print_message(f"interrupted; {hint}")
         raise
     finally:
         sys.unraisablehook = print_unraisable
-        if not came:
+        if not interrupted:
             _set_handlers(before)
 
 

@@ -1,6 +1,6 @@
-"""`thpdiag triage`: many bundles in, one store and one fleet page out; merge shards, report again, export.
+"""`thpdiag triage`: diagnose many bundles, merge the results of shards, rebuild reports, and export.
 
-How far a run has come is shown as a bar on a terminal, a line every 30 s in a log, or lines of JSON for a machine.
+Progress is a bar on a terminal, a line every 30 s in a log, or lines of JSON for a program.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rich.table import Column
 from thpdiag import __version__
 from thpdiag.cli import options as shared
 from thpdiag.cli.options import Accepting, Delivery, ProgressKind, Redaction, RuleChoice
-from thpdiag.cli.terminal import interruptible, setting
+from thpdiag.cli.terminal import interruptible, saved_option
 from thpdiag.engine.load import changed_params, digest
 from thpdiag.errors import InputError, StoreError, UsageError, WorkersError
 from thpdiag.fleet.batch import Tally, run_batch
@@ -62,21 +62,17 @@ from thpdiag.store.schema import DATABASE_NAME, Busy, database_path
 from thpdiag.store.store import Store
 
 SCRATCH = ".thpdiag-scratch"
-TEXT_TABLES = ("csv", "jsonl")  # what standard output is good for
+TEXT_TABLES = ("csv", "jsonl")  # formats that may go to standard output
 LINE_INTERVAL_S = {"log": 30.0, "json": 1.0}
-BEAT_S = 30.0  # after which a line comes although nothing has ended
+IDLE_LINE_INTERVAL_S = 30.0  # while no bundle is finished
 PROGRESS_SCHEMA = "thpdiag/progress/1"
-OWN_FILES, FILES_PER_JOB = 24, 8  # open at a time at most, as measured, with room to spare
+BASE_FILES, FILES_PER_JOB = 24, 8  # maximum of open files, as measured, with a margin
 Clock = Callable[[], float]
 
 OUT_DIR = click.option(
-    "--out-dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    default="thpdiag-triage",
-    show_default=True,
-    help="The folder for the results.",
-)
+    "--out-dir", metavar="DIR", type=click.Path(path_type=Path, file_okay=False), default="thpdiag-triage",
+    show_default=True, help="The folder for the results.",
+)  # fmt: skip
 STORE = click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
 WAIT = click.option("--wait", is_flag=True, help="Wait for another run that uses the same folder.")
 JOBS = click.option(
@@ -85,7 +81,7 @@ JOBS = click.option(
 
 
 def report_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of what is made of a store."""
+    """Add the options of reports to a command."""
     for option in (
         shared.SHOW_SUPPRESSED,
         shared.redaction_options,
@@ -94,7 +90,7 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
         shared.FAIL_ON,
         click.option(
             "--pages",
-            type=click.Choice([one.value for one in Pages]),
+            type=click.Choice([pages.value for pages in Pages]),
             default=Pages.FINDINGS.value,
             show_default=True,
             help="Which bundles get their own page: those with findings above severity info, all, or none.",
@@ -112,28 +108,23 @@ def report_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("--from", "lists", multiple=True, metavar="FILE", help="A list of bundles, one per line; `-` is stdin.")
 @JOBS
 @click.option(
-    "--scheduler",
-    default="",
-    metavar="ADDRESS",
+    "--scheduler", default="", metavar="ADDRESS",
     help="Run on a Dask cluster: tcp://HOST:PORT, tls://HOST:PORT, or `local` for one on this machine.",
-)
+)  # fmt: skip
 @click.option("--shard", default="", metavar="I/N", help="Diagnose only the I-th of N parts of the bundles.")
 @click.option("--resume", is_flag=True, help="Continue: skip bundles that already have results in DIR.")
 @click.option("--retry-failed", is_flag=True, help="With --resume: also retry bundles that hit a limit or crashed.")
 @WAIT
 @click.option(
-    "--progress",
-    type=ProgressKind(),
-    default="auto",
-    show_default=True,
+    "--progress", type=ProgressKind(), default="auto", show_default=True,
     help="`auto`: a bar on a terminal, a line every 30 s elsewhere; `log`: lines; `json`: for programs; `none`.",
-)
+)  # fmt: skip
 @shared.QUIET
 @shared.REQUIRE_SANDBOX
 @report_options
 @shared.VERBOSE
 @shared.rule_options
-@shared.packed_delivery
+@shared.delivery_options
 def run(
     *,
     paths: tuple[str, ...],
@@ -168,51 +159,51 @@ def run(
         check_layers()
     count = jobs or len(os.sched_getaffinity(0))
     _check_open_files(count)
-    wanted = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
+    report_settings = _report_options(delivery, pages, count, fail_on_missing=fail_on_missing)
     judge, missing = _judge(accepting)
     chosen = chosen._replace(folders=tuple(folder.absolute() for folder in chosen.folders))
     rules = chosen.rules()
     changed = changed_params(rules)
     options = Options(typed_options={"set": changed} if changed else {})
     analysis = Analysis(__version__, digest(rules), options.typed_options)
-    part = Shard.parse(shard) if shard else ALL_ITEMS
-    items = find_items(paths, [out_dir], lists, _standard_input() if "-" in lists else None, part)
+    stdin = _duplicate_stdin() if "-" in lists else None
+    items = find_items(paths, [out_dir], lists, stdin, Shard.parse(shard) if shard else ALL_ITEMS)
     busy = Busy.WAIT if wait else Busy.REFUSE
     with interruptible(f"the results in {out_dir} are complete; --resume continues from there") as check:
-        with Store.open(out_dir, analysis, busy, shared.complain) as store, _scratch_in(out_dir) as scratch:
-            known = store.analyzed_contents(analysis) if resume else ()
-            left_out = KnownContents.from_digests(sha256 for sha256, document in known if document or not retry_failed)
+        with Store.open(out_dir, analysis, busy, shared.print_message) as store, _scratch_in(out_dir) as scratch:
+            stored = store.analyzed_contents(analysis) if resume else ()
+            known = KnownContents.from_digests(sha256 for sha256, document in stored if document or not retry_failed)
             limits = Limits(every_layer=bool(require_sandbox))
-            config = RunConfig(analysis, scratch, *chosen, options, limits, left_out)
-            engine = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
-            with watching("none" if setting("quiet") else progress) as watch, engine:
-                tally = run_batch(items, engine, store, lambda tally: (check(), watch(tally)))
-            if not tally.found and not shard:
+            config = RunConfig(analysis, scratch, *chosen, options, limits, known)
+            executor = Cluster(config, scheduler, count) if scheduler else Workers(config, count)
+            with show_batch_progress("none" if saved_option("quiet") else progress) as show, executor:
+                tally = run_batch(items, executor, store, lambda tally: (check(), show(tally)))
+            if not tally.bundles and not shard:
                 raise InputError("no bundles given: the list is empty")
-            made = _make_report(store, wanted, judge, redaction)
-        _announce(made, out_dir, missing, delivery.verbosity)
-    raise Exit(made.gate.exit_code)
+            result = _make_report(store, report_settings, judge, redaction)
+        _print_messages(result, out_dir, missing, delivery.verbosity)
+    raise Exit(result.gate.exit_code)
 
 
 def _check_open_files(jobs: int) -> None:
-    """Refuse what would end in the middle: pipes of each worker, the store, and what the report is made of."""
-    most, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], OWN_FILES + jobs * FILES_PER_JOB
-    if most != resource.RLIM_INFINITY and most < needed:
-        text = f"the open file limit is {most}, but {plural(jobs, 'job')} need {needed}"
+    """Refuse to start if the open file limit is too low for the pipes of the workers, the store and the report."""
+    limit, needed = resource.getrlimit(resource.RLIMIT_NOFILE)[0], BASE_FILES + jobs * FILES_PER_JOB
+    if limit != resource.RLIM_INFINITY and limit < needed:
+        text = f"the open file limit is {limit}, but {plural(jobs, 'job')} need {needed}"
         raise WorkersError(f"{text}: raise the limit (`ulimit -n {needed}`), or use fewer jobs (-j)")
 
 
 def _check_out_dir(out_dir: Path, *, resume: bool) -> None:
-    """Refuse what would be written over: results without `--resume`, and files of somebody else."""
+    """Refuse to overwrite results without `--resume`, or files that are not from triage."""
     if (out_dir / DATABASE_NAME).exists():
         if not resume:
             raise UsageError(f"{out_dir} already has results: add --resume to continue, or choose another --out-dir")
-    elif there := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
-        raise UsageError(f"{out_dir} has a {there[0]} that is not from triage; choose another --out-dir")
+    elif foreign := [name for name in (INDEX, PAGES_FOLDER) if (out_dir / name).exists()]:
+        raise UsageError(f"{out_dir} has a {foreign[0]} that is not from triage; choose another --out-dir")
 
 
-def _standard_input() -> BinaryIO:
-    """For a thread that reads it: the stream of Python itself must not be held by one when the program ends."""
+def _duplicate_stdin() -> BinaryIO:
+    """Return a copy of stdin for another thread; a thread must not hold `sys.stdin` when the interpreter exits."""
     if sys.stdin is None:
         raise UsageError("--from -: standard input is closed")
     return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
@@ -220,7 +211,7 @@ def _standard_input() -> BinaryIO:
 
 @contextmanager
 def _scratch_in(out_dir: Path) -> Iterator[Path]:
-    """A folder for what is fetched and unpacked, empty when it begins, gone when it ends."""
+    """Create an empty folder for downloads and extracted files, and delete it at the end."""
     scratch = out_dir.absolute() / SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)
     try:
@@ -231,7 +222,7 @@ def _scratch_in(out_dir: Path) -> Iterator[Path]:
 
 
 def _report_options(delivery: Delivery, pages: str, jobs: int, *, fail_on_missing: bool) -> ReportOptions:
-    """The files of `-o`, stdout for `-f` unless one of them claims it, and the rest."""
+    """Make the options of a report: the files of `-o`, and stdout for `-f` unless one of the files is stdout."""
     files = shared.parse_outputs(delivery.outputs, FORMATS)
     if not any(file == STDOUT for _, file in files):
         files.append((delivery.form, STDOUT))
@@ -239,28 +230,28 @@ def _report_options(delivery: Delivery, pages: str, jobs: int, *, fail_on_missin
 
 
 def _judge(accepting: Accepting) -> tuple[Judge, list[Path]]:
-    """What accepts findings, and the baselines that are not there: a first night has none, and its report is wanted."""
+    """Return the judge of accepted findings, and missing baselines, which are no error: the first run has none yet."""
     missing = [path for path in accepting.baselines if not os.path.lexists(path)]
-    there = [path for path in accepting.baselines if path not in missing]
-    return accepting._replace(baselines=there).judge(), missing
+    existing = [path for path in accepting.baselines if path not in missing]
+    return accepting._replace(baselines=existing).judge(), missing
 
 
-def _make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, redaction: Redaction) -> ReportResult:
-    """The report, with pseudonyms if that was asked for."""
+def _make_report(store: StoreReader, options: ReportOptions, judge: Judge, redaction: Redaction) -> ReportResult:
+    """Make the report, with pseudonyms if requested."""
     if not redaction:
-        return make_report(store, wanted, judge)
+        return make_report(store, options, judge)
     with redaction.names() as names:
-        return make_redacted_report(store, wanted, judge, names)
+        return make_redacted_report(store, options, judge, names)
 
 
-def _announce(made: ReportResult, folder: Path, missing: Sequence[Path], verbosity: int) -> None:
-    """Warnings on stderr, how to make a baseline that is missing, and where the page is for who watches."""
+def _print_messages(result: ReportResult, folder: Path, missing: Sequence[Path], verbosity: int) -> None:
+    """Print warnings, hints about missing baselines, and on a terminal the place of the page."""
     for path in missing:
         accept = f"thpdiag baseline create {quote(str(folder))} -o {quote(str(path))} --reason TEXT --expires DATE"
         text = f"no baseline {path}: every finding counts. To accept what is there today: {accept}"
-        shared.complain(visible(text))
-    shared.report_warnings(made.warnings, made.notes, verbosity)
-    shared.notice(f"{folder / INDEX} written, {made.pages:,} pages of hosts")
+        shared.print_message(visible(text))
+    shared.report_warnings(result.warnings, result.notes, verbosity)
+    shared.notice(f"{folder / INDEX} written, {result.pages:,} pages of hosts")
 
 
 @click.command("merge")
@@ -277,11 +268,11 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
         if not runs:
             raise StoreError(f"{shard}: the store has no run")
     last = Analysis(runs[-1]["tool_version"], runs[-1]["rules_digest"], runs[-1]["options"])
-    with Store.open(out_dir, last, Busy.WAIT if wait else Busy.REFUSE, shared.complain) as store:
+    with Store.open(out_dir, last, Busy.WAIT if wait else Busy.REFUSE, shared.print_message) as store:
         new = store.merge(shards)
         total = sum(store.statuses().values())
     merged = f"{plural(new, 'new bundle')} of {plural(len(shards), 'shard')}, {total} in all"
-    shared.complain(visible(f"{out_dir}: {merged}"))
+    shared.print_message(visible(f"{out_dir}: {merged}"))
 
 
 @click.command("report")
@@ -289,7 +280,7 @@ def merge(*, shards: tuple[Path, ...], out_dir: Path, wait: bool) -> None:
 @report_options
 @JOBS
 @click.option("-v", "--verbose", "verbosity", count=True, help="Show all warnings about suppressions and baselines.")
-@shared.packed_delivery
+@shared.delivery_options
 def report(
     *,
     folder: Path,
@@ -304,23 +295,20 @@ def report(
 
     DIR is the --out-dir of `thpdiag triage`.
     """
-    wanted = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
+    options = _report_options(delivery, pages, jobs or len(os.sched_getaffinity(0)), fail_on_missing=fail_on_missing)
     judge, missing = _judge(accepting)
     with StoreReader.at(folder) as store:
-        made = _make_report(store, wanted, judge, redaction)
-    _announce(made, database_path(folder).parent, missing, delivery.verbosity)
-    raise Exit(made.gate.exit_code)
+        result = _make_report(store, options, judge, redaction)
+    _print_messages(result, database_path(folder).parent, missing, delivery.verbosity)
+    raise Exit(result.gate.exit_code)
 
 
 @click.command("export")
 @STORE
 @click.option(
-    "-o",
-    "--output",
-    required=True,
-    metavar="FILE",
+    "-o", "--output", required=True, metavar="FILE",
     help="A file that ends in .csv, .jsonl, .parquet, or .sqlite, or FORMAT=FILE; csv=- and jsonl=- are stdout.",
-)
+)  # fmt: skip
 @shared.redaction_options
 def export_table(folder: Path, output: str, redaction: Redaction) -> None:
     """Write the results in DIR, the --out-dir of `thpdiag triage`, as one table with a row per finding.
@@ -335,13 +323,13 @@ def export_table(folder: Path, output: str, redaction: Redaction) -> None:
         if file != STDOUT:
             export(store, file, form)
             shared.notice(f"{file} written")
-        elif sys.stdout is not None:  # else it was closed before we began: nobody wants it
+        elif sys.stdout is not None:  # None: it was closed before the program started
             TABLE_FORMATS[form](store, sys.stdout.buffer)
 
 
 @contextmanager
 def _store_to_share(folder: Path, redaction: Redaction) -> Iterator[StoreReader]:
-    """The store, or one with pseudonyms in place of the customers' names."""
+    """Open the store, or a copy with pseudonyms."""
     with ExitStack() as undo:
         store = undo.enter_context(StoreReader.at(folder))
         if redaction:
@@ -351,7 +339,7 @@ def _store_to_share(folder: Path, redaction: Redaction) -> Iterator[StoreReader]
 
 
 def _table_target(output: str) -> tuple[str, Path]:
-    """Format and file of `-o`."""
+    """Parse format and file of `-o`."""
     name, sign, rest = output.partition("=")
     if sign and name in FORMAT_NAMES and rest:
         return name, Path(rest)
@@ -363,8 +351,10 @@ def _table_target(output: str) -> tuple[str, Path]:
 
 
 @contextmanager
-def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic) -> Iterator[Callable[[Tally], None]]:
-    """A function that shows how far the batch has come. `auto` is a bar on a terminal and `log` elsewhere."""
+def show_batch_progress(
+    kind: str, out: TextIO | None = None, clock: Clock = time.monotonic
+) -> Iterator[Callable[[Tally], None]]:
+    """Yield a function that shows the progress of a run. `auto` is a bar on a terminal and `log` elsewhere."""
     out = out or sys.stderr
     if kind == "auto":
         kind = "bar" if out.isatty() else "log"
@@ -376,71 +366,74 @@ def watching(kind: str, out: TextIO | None = None, clock: Clock = time.monotonic
             BarColumn(12),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            TextColumn("{task.fields[findings]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
         )
         with Progress(*columns, console=Console(file=out), transient=True) as bar:
-            task, begun = bar.add_task("", total=None, rate="", told=""), clock()
+            task, begun = bar.add_task("", total=None, rate="", findings=""), clock()
 
             def show(tally: Tally) -> None:
                 rate = f"{_rate(tally, clock() - begun):.1f}/s"
-                total = tally.found if tally.listed else None
-                bar.update(task, completed=tally.done, total=total, rate=rate, told=_describe_findings(tally))
+                total = tally.bundles if tally.listed else None
+                bar.update(task, completed=tally.done, total=total, rate=rate, findings=_describe_findings(tally))
 
             yield show
     else:
         lines = _ProgressLines(_log_line if kind == "log" else _json_line, LINE_INTERVAL_S[kind], out, clock)
         yield lines.show
-        lines.end()
+        lines.finish()
 
 
 class _ProgressLines:
-    """A line now and then, and one at the end."""
+    """Writes lines of progress at intervals, and one at the end."""
 
     def __init__(self, line: Callable[[Tally, float], str], interval: float, out: TextIO, clock: Clock) -> None:
         self._line, self._interval, self._out, self._clock = line, interval, out, clock
         self._begun = self._last = clock()
-        self._waiting: Tally | None = None
+        self._pending: Tally | None = None
         self._done = 0
 
     def show(self, tally: Tally) -> None:
-        self._waiting = tally
-        if self._clock() - self._last >= (self._interval if tally.done != self._done else max(self._interval, BEAT_S)):
+        self._pending = tally
+        interval = self._interval if tally.done != self._done else max(self._interval, IDLE_LINE_INTERVAL_S)
+        if self._clock() - self._last >= interval:
             self._write(tally)
 
-    def end(self) -> None:
-        """What was not written yet."""
-        if self._waiting is not None and (self._waiting.done != self._done or not self._done):
-            self._write(self._waiting)
+    def finish(self) -> None:
+        """Write the last line if it is not written yet."""
+        if self._pending is not None and (self._pending.done != self._done or not self._done):
+            self._write(self._pending)
 
     def _write(self, tally: Tally) -> None:
-        self._last, self._waiting, self._done = self._clock(), None, tally.done
+        self._last, self._pending, self._done = self._clock(), None, tally.done
         self._out.write(self._line(tally, self._last - self._begun) + "\n")
         self._out.flush()
 
 
 def _log_line(tally: Tally, seconds: float) -> str:
-    rate, left = _rate(tally, seconds), ""
-    if tally.listed and rate and tally.found > tally.done:
-        left = f", about {(tally.found - tally.done) / rate:.0f} s left"
+    rate, remaining = _rate(tally, seconds), ""
+    if tally.listed and rate and tally.bundles > tally.done:
+        remaining = f", about {(tally.bundles - tally.done) / rate:.0f} s left"
     more = "" if tally.listed else " or more"
-    return f"triage: {tally.done} of {tally.found}{more} bundles{left}; {_describe_findings(tally)}"
+    return f"triage: {tally.done} of {tally.bundles}{more} bundles{remaining}; {_describe_findings(tally)}"
 
 
 def _json_line(tally: Tally, seconds: float) -> str:
-    numbers = {name: getattr(tally, name) for name in ("found", "listed", "done", "skipped", "twice", "hosts")}
-    counts = {"statuses": dict(tally.statuses), "findings": dict(tally.findings)}
+    numbers = {"found": tally.bundles, "skipped": tally.skipped, "twice": tally.duplicates, "hosts": tally.hosts}
+    counts = {
+        "listed": tally.listed, "done": tally.done, "statuses": dict(tally.statuses), "findings": dict(tally.findings),
+    }  # fmt: skip
     return json.dumps({"schema": PROGRESS_SCHEMA, "seconds": round(seconds, 1), **numbers, **counts}, sort_keys=True)
 
 
 def _describe_findings(tally: Tally) -> str:
-    found = tally.findings
-    findings = ", ".join(f"{found[severity]} {severity}" for severity in reversed(SEVERITIES) if found[severity])
-    failed = f", {tally.incomplete} incomplete" if tally.incomplete else ""
-    return f"findings: {findings or 'none'}{failed}"
+    counts = tally.findings
+    findings = ", ".join(f"{counts[severity]} {severity}" for severity in reversed(SEVERITIES) if counts[severity])
+    incomplete = f", {tally.incomplete} incomplete" if tally.incomplete else ""
+    return f"findings: {findings or 'none'}{incomplete}"
 
 
 def _rate(tally: Tally, seconds: float) -> float:
-    """Bundles per second of this run; those of earlier runs take no time."""
+    """Return bundles per second, without skipped ones."""
     return (tally.done - tally.skipped) / seconds if seconds else 0.0
 
 

@@ -1,3 +1,3 @@
-"""Many bundles at once: what was found in each of them is kept, and nothing that was kept is lost."""
+"""Triage: analyse many bundles in one run, store each result durably, and report on the fleet."""
 
-preloaded_modules: tuple[str, ...] = ("thpdiag.fleet.preloaded",)  # what the fork server imports
+preloaded_modules: tuple[str, ...] = ("thpdiag.fleet.preloaded",)  # modules that the fork server imports

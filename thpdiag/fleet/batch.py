@@ -1,4 +1,4 @@
-"""A batch from its work list to its store: items into a machine and results out of it, both as they come."""
+"""The run loop of triage: submit items to workers as they are listed, store results as they come."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from thpdiag.store.store import Store
 
 COMPLETE: Final = "ok"
 CHECK_INTERVAL_S: Final = 1.0
-LIST_INTERVAL_S: Final = 0.1  # after which the list is asked again while there is room
-MAX_WAITING: Final = 1000  # items that wait: half a megabyte, however long the list is
-SETTLE_S: Final = 1.0  # seconds for the list before the first bundle, which is better a big one
+LIST_INTERVAL_S: Final = 0.1  # between two polls of the list while workers have room
+MAX_WAITING: Final = 1000  # listed items that wait for a worker: half a megabyte, however long the list is
+SETTLE_S: Final = 1.0  # head start of the list, so that the first bundle can be a big one
 _SEVERITY: Final = FINDING_FIELDS.index("severity")
 
 
 @dataclass(slots=True)
 class Tally:
-    """How far a run has come. `found` bundles so far, all of them once `listed`; `statuses` are of this run.
+    """The progress of a run. `bundles` counts those listed so far, which are all once `listed` is true.
 
-    `hosts`, `findings` and `incomplete` are of all that is stored, also by earlier runs.
+    `statuses` counts results of this run; `hosts`, `findings` and `incomplete` cover the store, with earlier runs.
     """
 
-    found: int = 0
+    bundles: int = 0
     listed: bool = False
     skipped: int = 0
-    twice: int = 0  # the same content came under another name
+    duplicates: int = 0  # bundles with the content of another one
     statuses: Counter[str] = field(default_factory=Counter)
     hosts: int = 0
     incomplete: int = 0  # bundles without a complete result
@@ -48,14 +48,14 @@ class Tally:
     @property
     def done(self) -> int:
         """Bundles that need no more work."""
-        return self.skipped + self.twice + self.statuses.total()
+        return self.skipped + self.duplicates + self.statuses.total()
 
-    def take_stock(self, stored: Totals) -> None:
-        """Begin with, or end with, what the store holds."""
+    def set_totals(self, stored: Totals) -> None:
+        """Set the counts to those of the store."""
         self.hosts, self.incomplete, self.findings = stored.hosts, stored.incomplete, Counter(stored.findings)
 
     def count(self, result: PackedResult) -> None:
-        """One more result that was stored."""
+        """Count a result that was stored."""
         self.statuses[result.status] += 1
         self.incomplete += result.status != COMPLETE
         self.hosts += len(result.hosts)
@@ -63,107 +63,107 @@ class Tally:
             self.findings.update(severity for finding in findings if (severity := finding[_SEVERITY]))
 
 
-class Machine(Protocol):
-    """What works on items: processes of this machine, or a cluster."""
+class Executor(Protocol):
+    """Workers for items: processes of this machine, or a cluster."""
 
     @property
     def room(self) -> int:
-        """How many items it should have at a time: few more than it works on, so that a million cost no memory."""
+        """How many items may be submitted at a time: slightly more than run at once, to bound memory."""
 
     def submit(self, item: BundleItem, /) -> Any:
-        """Begin with an item; it may wait. The answer is a future, of whatever library."""
+        """Begin or queue an item; return a future, of concurrent.futures or of Dask."""
 
-    def collect(self, begun: Any, item: BundleItem, attempt: int) -> list[ItemResult] | None:
-        """The results of an item that has ended; None if it is to be tried again."""
+    def collect(self, future: Any, item: BundleItem, attempt: int) -> list[ItemResult] | None:
+        """Return the results of an item that is done, or None if it must be tried again."""
 
-    def look(self) -> None:
-        """Called every second or so: raise if nothing can come any more."""
+    def check_alive(self) -> None:
+        """Raise an error if no more results can come. Called about once a second."""
 
 
-def run_batch(items: Iterable[BundleItem], machine: Machine, store: Store, watch: Callable[[Tally], object]) -> Tally:
-    """Do all items, the biggest first, and store what comes of each as it comes. `watch` is called now and then."""
+def run_batch(items: Iterable[BundleItem], executor: Executor, store: Store, watch: Callable[[Tally], object]) -> Tally:
+    """Work on all items, the largest first, and store each result as it comes; `watch` is called with the progress."""
     tally = Tally()
-    tally.take_stock(store.totals_of_run())
+    tally.set_totals(store.totals_of_run())
 
     def count_items() -> Iterator[BundleItem]:
         for item in items:
-            tally.found += 1
+            tally.bundles += 1
             yield item
         tally.listed = True
 
-    with Prefetch(count_items()) as ahead:
-        ahead.settle()
-        for ended in run_items(machine, ahead):
-            if ended is not None:
-                _store_results(*ended, store, tally)
+    with Prefetch(count_items()) as prefetch:
+        prefetch.settle()
+        for done in run_items(executor, prefetch):
+            if done is not None:
+                _store_results(*done, store, tally)
             watch(tally)
-    tally.take_stock(store.totals())
+    tally.set_totals(store.totals())
     watch(tally)
     return tally
 
 
 def _store_results(item: BundleItem, results: Sequence[ItemResult], store: Store, tally: Tally) -> None:
-    tally.found += len(results) - 1  # an archive of archives turns out to be several
+    tally.bundles += len(results) - 1  # an archive of archives has several bundles
     for result in results:
         if not isinstance(result, PackedResult):
             tally.skipped += 1
         elif store.put(replace(result, reason=prose(result.reason))):
             tally.count(result)
         else:
-            tally.twice += 1
-    again = {one.path for one in results if one.sha256 == unread_key(one.path)}
-    store.forget_unread({item.label, *(one.path for one in results)} - again)
+            tally.duplicates += 1
+    unread = {one.path for one in results if one.sha256 == unread_key(one.path)}
+    store.forget_unread({item.label, *(one.path for one in results)} - unread)
 
 
-def run_items(machine: Machine, ahead: Prefetch) -> Iterator[tuple[BundleItem, list[ItemResult]] | None]:
-    """The results of each item (of an archive of archives several); None now and then while nothing ends."""
-    numbers, ended = count(), SimpleQueue[int]()
+def run_items(executor: Executor, prefetch: Prefetch) -> Iterator[tuple[BundleItem, list[ItemResult]] | None]:
+    """Yield each item with its results (several for an archive of archives); None about once a second meanwhile."""
+    numbers, done = count(), SimpleQueue[int]()
     running: dict[int, tuple[Any, BundleItem, int]] = {}
 
-    def begin(item: BundleItem, attempt: int) -> None:
+    def submit(item: BundleItem, attempt: int) -> None:
         number = next(numbers)
-        begun = machine.submit(item)
-        running[number] = (begun, item, attempt)
-        begun.add_done_callback(lambda _: ended.put(number))  # from any thread
+        future = executor.submit(item)
+        running[number] = (future, item, attempt)
+        future.add_done_callback(lambda _: done.put(number))  # from any thread
 
-    looked = time.monotonic()
+    last_check = time.monotonic()
     while True:
-        while len(running) < machine.room and (item := ahead.take()) is not None:
-            begin(item, 1)
-        if not running and ahead.is_over:
+        while len(running) < executor.room and (item := prefetch.take()) is not None:
+            submit(item, 1)
+        if not running and prefetch.is_over:
             return
-        if time.monotonic() - looked >= CHECK_INTERVAL_S:
-            machine.look()
-            looked = time.monotonic()
+        if time.monotonic() - last_check >= CHECK_INTERVAL_S:
+            executor.check_alive()
+            last_check = time.monotonic()
             yield None
-        more = len(running) < machine.room and not ahead.listed
+        has_room = len(running) < executor.room and not prefetch.listed
         try:
-            begun, item, attempt = running.pop(ended.get(timeout=LIST_INTERVAL_S if more else CHECK_INTERVAL_S))
+            future, item, attempt = running.pop(done.get(timeout=LIST_INTERVAL_S if has_room else CHECK_INTERVAL_S))
         except Empty:
             continue
-        results = machine.collect(begun, item, attempt)
+        results = executor.collect(future, item, attempt)
         if results is None:
-            begin(item, attempt + 1)
+            submit(item, attempt + 1)
         else:
             yield item, results
 
 
 class Prefetch:
-    """The work list as it comes in: a thread of its own lists, so that a slow list (a pipe, an object store) delays
-    nobody. To be used as a context. `found` items were listed so far, all of them once `listed`.
+    """A priority queue that a thread fills from the list of bundles, so that a slow list (a pipe, an object store) does
+    not delay the workers. A context manager. `count` items were listed so far, all of them once `listed` is true.
 
-    The biggest bundle that is known goes first, so that none is left to be waited for at the end. One whose size is not
-    known (a folder that was not walked, an address) may be the biggest, and goes before those that are known. Leaving
-    it does not wait for a list that says nothing: its thread ends with the program.
+    The largest known bundle comes first, so that no large one runs alone at the end. A bundle of unknown size (a folder
+    that was not walked, an address) may be the largest and comes before all others. Leaving the context does not wait
+    for a list that hangs: its thread is a daemon.
     """
 
-    def __init__(self, items: Iterable[BundleItem], most: int = MAX_WAITING) -> None:
-        self.found = 0
+    def __init__(self, items: Iterable[BundleItem], max_waiting: int = MAX_WAITING) -> None:
         self.listed = False
-        self._most = most
+        self.count = 0
+        self._max_waiting = max_waiting
         self._waiting: list[tuple[float, int, BundleItem]] = []  # a heap by rank, then by number
         self._error: BaseException | None = None
-        self._left = False
+        self._closed = False
         self._changed = Condition()
         self._thread = Thread(target=self._list, args=(items,), daemon=True, name="list")
 
@@ -173,16 +173,17 @@ class Prefetch:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with self._changed:
-            self._left = True
+            self._closed = True
             self._changed.notify_all()
 
     def settle(self, seconds: float = SETTLE_S) -> None:
-        """Wait until as many items are listed as may wait, or all of them, or for this long."""
+        """Wait until the list has ended or the queue is full, at most for these seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self.listed or len(self._waiting) >= self._most, seconds)
+            self._changed.wait_for(lambda: self.listed or len(self._waiting) >= self._max_waiting, seconds)
 
     def take(self) -> BundleItem | None:
-        """The biggest of those that wait, the earlier of equal ones; None if none does now. An error of the list."""
+        """Remove and return the largest item, of equal ones the first; None if the queue is empty. Raises the error of
+        the list."""
         with self._changed:
             if self._error is not None:
                 raise self._error
@@ -193,7 +194,7 @@ class Prefetch:
 
     @property
     def is_over(self) -> bool:
-        """Whether all were taken."""
+        """Whether all items were taken."""
         with self._changed:
             return self.listed and not self._waiting and self._error is None
 
@@ -202,14 +203,14 @@ class Prefetch:
         try:
             for item in items:
                 with self._changed:
-                    self._changed.wait_for(lambda: self._left or len(self._waiting) < self._most)
-                    if self._left:
+                    self._changed.wait_for(lambda: self._closed or len(self._waiting) < self._max_waiting)
+                    if self._closed:
                         return
-                    rank = math.inf if item.refused else -item.size or -math.inf  # what is refused is no work
-                    heappush(self._waiting, (rank, self.found, item))
-                    self.found += 1
+                    rank = math.inf if item.refused else -item.size or -math.inf  # a refused item takes no time
+                    heappush(self._waiting, (rank, self.count, item))
+                    self.count += 1
                     self._changed.notify_all()
-        except BaseException as failure:  # raised again in the thread that takes
+        except BaseException as failure:  # `take` raises it in the main thread
             error = failure
         with self._changed:
             self._error, self.listed = error, True

@@ -1,7 +1,7 @@
-"""Machines of a cluster, by Dask distributed: it hands out the bundles, and again when a machine dies.
+"""Triage on a Dask cluster.
 
-A bundle is worked on again elsewhere when its machine is lost; the store counts it once. Few futures are in flight at a
-time, since a scheduler keeps 7 KB of each.
+When a machine is lost, Dask runs its bundles again elsewhere; the store counts each bundle once. The number of futures
+in flight is limited, since the scheduler keeps 7 KB for each.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "local"
 _ADDRESS: Final = re.compile(r"(?:tcp|tls)://(?:[^:/]+|\[[0-9a-f:]+\]):[0-9]{1,5}")
-ITEMS_PER_THREAD: Final = 4  # bundles per thread of a worker that are handed over before they are worked on
+ITEMS_PER_THREAD: Final = 4  # bundles per thread of a worker that are submitted in advance
 MAX_FUTURES: Final = 1_000
-FIRST_WORKER_TIMEOUT_S: Final = 60.0  # seconds in which the first worker must have come
-NO_WORKER_TIMEOUT_S: Final = 300.0  # seconds without any worker after which no more is waited for
-COUNT_INTERVAL_S: Final = 5.0  # seconds after which the workers are counted again
-MAX_ATTEMPTS: Final = 2  # beyond those of Dask, which gives a bundle up when its machine has died three times
+FIRST_WORKER_TIMEOUT_S: Final = 60.0  # to wait for the first worker
+NO_WORKER_TIMEOUT_S: Final = 300.0  # to wait for a new worker when all have left
+COUNT_INTERVAL_S: Final = 5.0  # between two counts of the workers
+MAX_ATTEMPTS: Final = 2  # each of which Dask ends when the machine of a bundle has died three times
 RESUME_HINT: Final = "earlier results are stored, and --resume continues from there"
 NO_CERTIFICATES: Final = (
     "tls:// takes its certificates (distributed.comm.tls: ca-file, client.key, client.cert) from Dask's configuration, "
@@ -45,16 +45,16 @@ NO_WORKERS: Final = (
 
 
 class Cluster:
-    """The workers of a scheduler (`tcp://host:8786`), or `count` threads of a worker on this machine (`local`).
+    """The workers of a Dask scheduler (`tcp://host:8786`), or `count` threads of a worker on this machine (`local`).
 
-    Of `tls://host:8786` the certificates are those of Dask's own configuration.
+    For `tls://host:8786` Dask's own configuration names the certificates.
     """
 
     def __init__(self, config: RunConfig, scheduler: str, count: int) -> None:
         self._config = config
         with ExitStack() as undo:
             self._client = _connect(scheduler, config, count, undo)
-            self._counted = self._peopled = time.monotonic()
+            self._last_count = self._last_worker_time = time.monotonic()
             try:
                 self._client.wait_for_workers(1, timeout=FIRST_WORKER_TIMEOUT_S)
             except TimeoutError as error:
@@ -83,43 +83,43 @@ class Cluster:
         except ClosedClientError as error:
             raise ClusterError(SCHEDULER_GONE) from error
 
-    def collect(self, begun: Future, item: BundleItem, attempt: int) -> list[ItemResult] | None:
+    def collect(self, future: Future, item: BundleItem, attempt: int) -> list[ItemResult] | None:
         from distributed import KilledWorker
 
-        if begun.status not in ("finished", "error"):
+        if future.status not in ("finished", "error"):
             raise ClusterError(SCHEDULER_GONE)
         with _scheduler_errors():
-            if begun.status == "finished":
-                found: list[ItemResult] = begun.result()
-                return found
-            error = begun.exception()
+            if future.status == "finished":
+                results: list[ItemResult] = future.result()
+                return results
+            error = future.exception()
         if isinstance(error, KilledWorker):
-            told = "the machines that worked on it were lost, one after another"
-            return [unread_result(item, "lost", told, attempt)] if attempt >= MAX_ATTEMPTS else None
+            reason = "the machines that worked on it were lost, one after another"
+            return [unread_result(item, "lost", reason, attempt)] if attempt >= MAX_ATTEMPTS else None
         if isinstance(error, ImportError):
             raise UsageError(f"a worker cannot start ({error}); {DIFFERENT_INSTALL}") from error
         if isinstance(error, ThpdiagError):
             raise error
         return [failed_result(item, error, attempt)] if attempt >= MAX_ATTEMPTS else None
 
-    def look(self) -> None:
-        """The scheduler is there, and so is somebody who works."""
+    def check_alive(self) -> None:
+        """Raise ClusterError if the scheduler is gone, or if there was no worker for too long."""
         if self._client.status != "running":
             raise ClusterError(SCHEDULER_GONE)
         now = time.monotonic()
-        if now - self._counted < COUNT_INTERVAL_S:
+        if now - self._last_count < COUNT_INTERVAL_S:
             return
         with _scheduler_errors():
             threads = sum(self._client.nthreads().values())
-        self._counted = now
+        self._last_count = now
         if threads:
-            self._threads, self._peopled = threads, now
-        elif now - self._peopled > NO_WORKER_TIMEOUT_S:
+            self._threads, self._last_worker_time = threads, now
+        elif now - self._last_worker_time > NO_WORKER_TIMEOUT_S:
             raise ClusterError(NO_WORKERS)
 
     @contextmanager
     def _register_plugins(self) -> Iterator[str]:
-        """Give each worker a pool of this run, also those that join later; its name."""
+        """Give each worker, also those that join later, a pool for this run; yields the name of the plugin."""
         from thpdiag.fleet.dask_worker import PLUGIN_PREFIX, CleanupPlugin, WorkersPlugin
 
         name = f"{PLUGIN_PREFIX}{uuid.uuid4().hex}"
@@ -131,7 +131,7 @@ class Cluster:
         try:
             yield name
         finally:
-            with suppress(OSError, ValueError):  # it is gone, or has taken it away itself
+            with suppress(OSError, ValueError):  # the scheduler is gone, or has unregistered the plugin itself
                 if self._client.status == "running":
                     self._client.unregister_worker_plugin(name)
 
@@ -146,23 +146,23 @@ def _connect(scheduler: str, config: RunConfig, count: int, undo: ExitStack) -> 
     if scheduler.startswith("tls:"):
         _check_certificates()
     for name in ("distributed", "distributed.client", "asyncio", "tornado.application"):
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # we tell what concerns the user
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)  # errors are reported as ClusterError instead
     try:
-        # That of this machine is threads of this process, whose pool has the processes: no signal ends a part of it.
-        place: str | LocalCluster = scheduler if scheduler != LOCAL else undo.enter_context(
+        # The local cluster has threads in this process instead of processes, so no signal can end a part of it.
+        address: str | LocalCluster = scheduler if scheduler != LOCAL else undo.enter_context(
             LocalCluster(
                 n_workers=1, threads_per_worker=count, processes=False, dashboard_address=None,
                 local_directory=str(config.scratch), silence_logs=logging.CRITICAL + 1,
             )
         )  # fmt: skip
-        client: Client = undo.enter_context(Client(place, set_as_default=False))
+        client: Client = undo.enter_context(Client(address, set_as_default=False))
     except (OSError, ValueError) as error:
         raise ClusterError(f"{scheduler}: no scheduler answers ({error})") from error
     return client
 
 
 def _check_certificates() -> None:
-    """Refuse `tls://` without what Dask needs for it, which it would say in words of its insides."""
+    """Raise UsageError if Dask has no certificates for `tls://`: its own message names internals only."""
     import dask
     from distributed.security import Security
 
@@ -178,7 +178,7 @@ def _check_certificates() -> None:
 
 @contextmanager
 def _scheduler_errors() -> Iterator[None]:
-    """Questions to a scheduler that may be gone."""
+    """Turn the errors of calls to a lost scheduler into ClusterError."""
     from concurrent.futures import CancelledError
 
     from distributed.client import FutureCancelledError

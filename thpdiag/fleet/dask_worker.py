@@ -1,8 +1,8 @@
-"""What a worker of Dask has of ours: a pool of processes, from its start to its end.
+"""Dask plugins: each Dask worker gets a pool of processes for the time of a run.
 
-A worker has threads, so it must not fork; each of its threads gives one bundle to the pool and waits. Dask starts this
-also in workers that join later, and ends it with the worker or when the run is over. Each run has its own, by name:
-runs with other rules may use the same workers.
+A Dask worker has threads, so it must not fork: each of its threads passes one bundle to the pool and waits. Dask starts
+the plugin in workers that join later too, and ends it with the worker or at the end of the run. The plugin is named
+after its run, since runs with other rules may share the workers.
 """
 
 from __future__ import annotations
@@ -24,62 +24,62 @@ PLUGIN_PREFIX: Final = "thpdiag-"
 
 
 class WorkersPlugin(WorkerPlugin):  # type: ignore[misc]
-    """The pool. What is fetched and unpacked goes to the worker's own folder."""
+    """The pool of one Dask worker. Its scratch files go to the worker's local directory."""
 
     def __init__(self, config: RunConfig) -> None:
         self._config = config
         self._workers: Workers | None = None
-        self._trouble = "the worker did not start"
+        self._problem = "the worker did not start"
 
     def setup(self, worker: Worker) -> None:
-        """Begin; raises UsageError where another thpdiag or other rules would give other results."""
+        """Start the pool. Raises UsageError if this machine has another version of thpdiag or other rules."""
         ours, wanted = (__version__, rules_digest(self._config)), self._config.analysis
         if ours != (wanted.tool_version, wanted.rules_digest):
-            self._trouble = (
+            self._problem = (
                 f"worker {worker.address} has thpdiag {ours[0]} with rules {ours[1]}, this run {wanted.tool_version} "
                 f"with {wanted.rules_digest}; install the same on all"
             )
-            raise UsageError(self._trouble)
-        # Dask marks its processes so that they end with their nanny, and multiprocessing lets such have no children.
-        # Ours end with them all the same: their pipe closes.
+            raise UsageError(self._problem)
+        # Dask marks its processes as daemonic, and multiprocessing allows these no children. The processes of the pool
+        # end with their parent anyway, since their pipe closes.
         multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
         self._workers = Workers(replace(self._config, scratch=Path(worker.local_directory)), worker.state.nthreads)
 
     def teardown(self, worker: Worker) -> None:
-        """End all that was begun; threads that wait for it wait no longer."""
+        """Stop the pool, which wakes the threads that wait for results."""
         if self._workers is not None:
             self._workers.stop()
 
-    def results_of(self, item: BundleItem) -> list[ItemResult]:
-        """The results of an item."""
-        if self._workers is None:  # a worker that joined later, whose refusal nobody else hears
-            raise UsageError(self._trouble)
-        return self._workers.results_of(item)
+    def work_on(self, item: BundleItem) -> list[ItemResult]:
+        """Return the results of an item."""
+        if self._workers is None:  # Dask does not report an error of `setup` in a worker that joins later
+            raise UsageError(self._problem)
+        return self._workers.work_on(item)
 
 
 class CleanupPlugin(SchedulerPlugin):  # type: ignore[misc]
-    """In the scheduler: when the run is gone, however it went, no worker keeps a pool for it."""
+    """Scheduler plugin that removes the pools of a run from all workers when its client disconnects."""
 
     def __init__(self, client: str, name: str) -> None:
         self._client, self.name = client, name
 
     async def start(self, scheduler: Scheduler) -> None:
-        """Called when it is registered."""
+        """Store the scheduler; Dask calls this on registration."""
         self._scheduler = scheduler
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
-        """Called when a client goes or is gone."""
+        """Schedule the cleanup; Dask calls this when a client disconnects."""
         if client == self._client:
-            scheduler._ongoing_background_tasks.call_soon(self._leave)
+            scheduler._ongoing_background_tasks.call_soon(self._unregister)
 
-    async def _leave(self) -> None:
-        with suppress(ValueError):  # the run has taken it away itself
+    async def _unregister(self) -> None:
+        with suppress(ValueError):  # the run has unregistered it itself
             await self._scheduler.unregister_worker_plugin(None, self.name)
         await self._scheduler.unregister_scheduler_plugin(self.name)
 
 
 def work_in_thread(name: str, item: BundleItem) -> list[ItemResult]:
-    """In a thread of a worker: the results of an item."""
-    pool: Any = get_worker().plugins[name]
-    found: list[ItemResult] = pool.results_of(item)
-    return found
+    """Return the results of an item, in a thread of a Dask worker."""
+    plugin: Any = get_worker().plugins[name]
+    results: list[ItemResult] = plugin.work_on(item)
+    return results

@@ -1,24 +1,23 @@
-"""The fleet in text, Markdown, CSV, JSON and the formats of CI; all write as they read, host by host.
+"""Reports of a fleet as text, Markdown, CSV, JSON and in CI formats, written host by host while the store is read.
 
-Text and Markdown tell the same, numbers first, then the gravest hosts; long lists end with how many more there are.
-Text is for a terminal of 80 columns, Markdown for the summary of a CI job (GitHub takes 1 MiB): headings, lists and
-code only, names of strangers as code.
+Text and Markdown have the same content: counts first, then the most severe hosts; long lists end with the number of
+omitted entries. Text is for a terminal of 80 columns, Markdown for the summary of a CI job (GitHub takes 1 MiB): it has
+headings, lists and code only, with the customer's names as code.
 
-CSV is a row per host, and one for each bundle without a host; RFC 4180, UTF-8. A text that a spreadsheet would take for
-a formula begins with an apostrophe instead.
+CSV has a row per host and one for each bundle without a host; RFC 4180, UTF-8. A text that a spreadsheet would take for
+a formula gets a leading apostrophe.
 
-JSON has a line per host, sorted keys, ASCII, the same bytes for the same store. `hosts` are all of them,
-in the order of paths, each with its outliers; `over_time` are hosts with several bundles of which something is to be
-told.
+JSON has a line per host, sorted keys, ASCII, the same bytes for the same store. `hosts` has all hosts in the order of
+paths, each with its outliers; `over_time` has the hosts whose bundles differ.
 
-Reports for CI services are made in one walk through the store, all that are wanted; `thpdiag.report` has their writers.
+All requested CI reports are made in one pass through the store; `thpdiag.report` has their writers.
 
-    with ci_reports(store, ["junit", "sarif"], presentation, marks) as made:
-        for piece in made["junit"].pieces(): ...
+    with ci_reports(store, ["junit", "sarif"], presentation, marks) as reports:
+        for piece in reports["junit"].pieces(): ...
 
-Bundles come in the order of their paths, so that the same results give the same bytes whoever finished first. One
-document is in memory at a time, without the parts that no format shows; what waits for the end waits on the disk. What
-grows with the fleet in memory is a name per host and a fingerprint per finding.
+Bundles come in the order of their paths, so the same results give the same bytes in whatever order they were stored.
+One document is in memory at a time, without the parts that no format shows; text for the end of a report is spilled to
+disk. Memory grows only by a name per host and a fingerprint per finding.
 """
 
 from __future__ import annotations
@@ -62,94 +61,95 @@ from thpdiag.store.reading import StoreReader
 from thpdiag.store.results import StoredResult
 from thpdiag.store.spill import SpilledFirst, SpillFile
 
-MAX_ROWS: Final = 20  # of a list of text or Markdown; the overview has more for formats with more room
-MAX_CELL_COLUMNS: Final = 24  # columns of a cell of the tables
-MAX_TEXT_CHARS: Final = 400  # characters of a sentence or a name
+MAX_ROWS: Final = 20  # entries of a list in text and Markdown
+MAX_CELL_COLUMNS: Final = 24
+MAX_TEXT_CHARS: Final = 400  # of a sentence or a name
 EMPTY_CELL: Final = "-"
-MAX_VALUES: Final = 3  # values that are told of a group
-_ENDS: Final = {0: "passed", FAILED: "failed", INCOMPLETE: "not decided"}  # by exit code
+MAX_VALUES: Final = 3  # values of a group in a sentence
+_GATE_WORDS: Final = {0: "passed", FAILED: "failed", INCOMPLETE: "not decided"}  # by exit code
 SCHEMA: Final[Literal["thpdiag/fleet/1"]] = "thpdiag/fleet/1"
 
 
-# Outliers, histories and the gate as sentences. Names of customers are in them as they are: writers make them safe.
+# Sentences for outliers, histories and the gate. They contain the customer's names unescaped; the writers escape them.
 
 
-def describe_outlier(one: Outlier) -> str:
+def describe_outlier(outlier: Outlier) -> str:
     """`thp.enabled is always on 1 of the 11 hosts with this data; never on 10 (12 hosts: redis on el8 with ...)`."""
-    group = f"({plural(one.hosts, 'host')}: {one.group.definition})"
-    if isinstance(one.distribution, ValueDistribution):
-        told = f"{one.title} is {one.value} on {one.same:,} of the {one.distribution.n:,} hosts with this data"
-        counts = one.distribution.counts[:MAX_VALUES]
-        others = ", ".join(f"{value} on {count:,}" for value, count in counts if value != str(one.value))
-        return f"{told}; {others} {group}"
-    value = " ".join(filter(None, (quantity(one.value, one.unit), one.window)))
-    told = f"{one.title}: {value}; {_describe_numbers(one.distribution, 'hosts', one.unit)}"
-    return f"{told}, {_describe_score(one.score)} {group}"
+    group, distribution = f"({plural(outlier.hosts, 'host')}: {outlier.group.definition})", outlier.distribution
+    if isinstance(distribution, ValueDistribution):
+        counts = distribution.counts[:MAX_VALUES]
+        others = ", ".join(f"{value} on {count:,}" for value, count in counts if value != str(outlier.value))
+        share = f"{outlier.same:,} of the {distribution.n:,} hosts with this data"
+        return f"{outlier.title} is {outlier.value} on {share}; {others} {group}"
+    value = " ".join(filter(None, (quantity(outlier.value, outlier.unit), outlier.window)))
+    numbers = _describe_numbers(distribution, "hosts", outlier.unit)
+    return f"{outlier.title}: {value}; {numbers}, {_describe_score(outlier.score)} {group}"
 
 
-def describe_history(one: History) -> Iterator[str]:
-    """A sentence for each event, the changes in their order first."""
-    yield from map(_describe_change, one.changes)
-    for name, counts in ((each.name, each.counts) for each in one.differences):
+def describe_history(history: History) -> Iterator[str]:
+    """Yield a sentence for each event, the changes in their order first."""
+    yield from map(_describe_change, history.changes)
+    for name, counts in ((difference.name, difference.counts) for difference in history.differences):
         yield f"{name} differs: {', '.join(f'{value} in {count:,}' for value, count in counts)}"
-    yield from map(_describe_far, one.far)
-    if one.more:
-        yield f"and {one.more:,} more"
+    yield from map(_describe_far_value, history.far)
+    if history.more:
+        yield f"and {history.more:,} more"
 
 
-def describe_order(one: History) -> str:
-    """How many bundles, and whether anybody knows which was first."""
-    known = "" if one.ordered else "; the order of their recordings is unknown"
-    return f"{one.bundles:,} bundles name this host{known}"
+def describe_order(history: History) -> str:
+    """Return the number of bundles, and whether their order is known."""
+    known = "" if history.ordered else "; the order of their recordings is unknown"
+    return f"{history.bundles:,} bundles name this host{known}"
 
 
-def describe_gate(found: Gate) -> str:
-    """What `--fail-on` and `--fail-on-missing` came to; empty if nothing was to fail.
+def describe_gate(gate: Gate) -> str:
+    """Return the outcome of `--fail-on` and `--fail-on-missing` as a sentence; empty without these options.
 
-    What has no complete result is in the sentence: of that nobody knows whether it would have failed.
+    The sentence counts bundles without a complete result, since these may have more findings.
     """
-    asked = [_describe_severe(found)] if found.fail_on != NEVER else []
-    if found.missing:
-        asked.append(f"on {found.undecided:,} of the hosts and bundles some rule could not be decided")
-    elif found.fail_on_missing:
-        asked.append("every rule could be decided")
-    if not asked:
+    parts = [_describe_failing(gate)] if gate.fail_on != NEVER else []
+    if gate.missing:
+        parts.append(f"on {gate.undecided:,} of the hosts and bundles some rule could not be decided")
+    elif gate.fail_on_missing:
+        parts.append("every rule could be decided")
+    if not parts:
         return ""
-    code = found.exit_code
+    code = gate.exit_code
     if code == INCOMPLETE:
-        asked.append(f"{plural(found.incomplete, 'bundle')} without a complete result may have more")
-    return f"Gate: {_ENDS[code]}, {'; '.join(asked)}."
+        parts.append(f"{plural(gate.incomplete, 'bundle')} without a complete result may have more")
+    return f"Gate: {_GATE_WORDS[code]}, {'; '.join(parts)}."
 
 
-def _describe_severe(found: Gate) -> str:
-    if not found.failing:
-        return f"no finding of severity {found.fail_on} or above is not accepted"
-    findings, hosts = plural(found.failing, "finding"), plural(found.failing_hosts, "host")
-    are = "is" if found.failing == 1 else "are"
-    return f"{findings} of severity {found.fail_on} or above on {hosts} {are} not accepted"
+def _describe_failing(gate: Gate) -> str:
+    if not gate.failing:
+        return f"no finding of severity {gate.fail_on} or above is not accepted"
+    findings, hosts = plural(gate.failing, "finding"), plural(gate.failing_hosts, "host")
+    verb = "is" if gate.failing == 1 else "are"
+    return f"{findings} of severity {gate.fail_on} or above on {hosts} {verb} not accepted"
 
 
-def _describe_numbers(group: NumberDistribution, what: str, unit: str | None) -> str:
+def _describe_numbers(group: NumberDistribution, members: str, unit: str | None) -> str:
     least, lower, median, upper, most = (
         quantity(value, unit) for value in (group.least, group.lower, group.median, group.upper, group.most)
     )
-    return f"of {group.n:,} {what} the median is {median}, half are from {lower} to {upper}, all from {least} to {most}"
+    middle = f"the median is {median}, half are from {lower} to {upper}"
+    return f"of {group.n:,} {members} {middle}, all from {least} to {most}"
 
 
 def _describe_score(score: float | None) -> str:
     return "and half of the others or more are the same" if score is None else f"modified z-score {score:.1f}"
 
 
-def _describe_change(one: Change) -> str:
-    places = f"between {_describe_sighting(one.last)} and {_describe_sighting(one.first)}"
-    told = f"{one.name}: {one.before} -> {one.after}, {places}"
-    return f"{told} (evaluated with other rules or options)" if one.name == VERDICT and one.other_rules else told
+def _describe_change(change: Change) -> str:
+    places = f"between {_describe_sighting(change.last)} and {_describe_sighting(change.first)}"
+    note = " (evaluated with other rules or options)" if change.name == VERDICT and change.other_rules else ""
+    return f"{change.name}: {change.before} -> {change.after}, {places}{note}"
 
 
-def _describe_far(one: FarValue) -> str:
-    value = " ".join(filter(None, (quantity(one.value, one.unit), one.window)))
-    told = f"{one.title}: {value} in {_describe_sighting(one.seen)}"
-    return f"{told}; {_describe_numbers(one.distribution, 'of its bundles', one.unit)}, {_describe_score(one.score)}"
+def _describe_far_value(far: FarValue) -> str:
+    value = " ".join(filter(None, (quantity(far.value, far.unit), far.window)))
+    numbers = _describe_numbers(far.distribution, "of its bundles", far.unit)
+    return f"{far.title}: {value} in {_describe_sighting(far.seen)}; {numbers}, {_describe_score(far.score)}"
 
 
 def _describe_sighting(seen: Sighting) -> str:
@@ -160,18 +160,18 @@ def _describe_sighting(seen: Sighting) -> str:
 
 
 class Entry(NamedTuple):
-    """A line of a list: whose it is, in which bundle, what is said; the answer or events below it."""
+    """An entry of a list: host, bundle path, text; below it a sentence or events."""
 
     label: str
     path: str
     text: str
-    past: str = ""
+    past: str = ""  # states that the finding was over at the end of the bundle
     sentence: str = ""
     events: Sequence[str] = ()
 
 
 class Section(NamedTuple):
-    """A list of text and Markdown: its first entries, and how many there are."""
+    """A list in text and Markdown: its first entries, and the total number of entries."""
 
     heading: str
     entries: Sequence[Entry]
@@ -180,19 +180,19 @@ class Section(NamedTuple):
 
 def _sections(overview: Overview) -> Iterator[Section]:
     found, outliers = overview.found, overview.outliers
-    yield Section("Hosts with a finding, worst first", [*map(_found_entry, found.items[:MAX_ROWS])], found.all)
+    yield Section("Hosts with a finding, worst first", [*map(_found_entry, found.items[:MAX_ROWS])], found.total)
     yield Section(
         "Outliers in each group of hosts",
-        [Entry(one.host.label, one.host.path, describe_outlier(one)) for one in outliers.items[:MAX_ROWS]],
-        outliers.all,
+        [Entry(item.host.label, item.host.path, describe_outlier(item)) for item in outliers.items[:MAX_ROWS]],
+        outliers.total,
     )
     yield Section(
         "The same host over time, by name",
         [
-            Entry(one.name, one.name, describe_order(one), events=list(describe_history(one)))
-            for one in overview.histories.items[:MAX_ROWS]
+            Entry(history.name, history.name, describe_order(history), events=list(describe_history(history)))
+            for history in overview.histories.items[:MAX_ROWS]
         ],
-        overview.histories.all,
+        overview.histories.total,
     )
     yield Section(
         "Bundles without a complete result",
@@ -200,7 +200,7 @@ def _sections(overview: Overview) -> Iterator[Section]:
             Entry(host.path, host.path, f"{host.status}: {host.reason}" if host.reason else host.status)
             for host in overview.failed.items[:MAX_ROWS]
         ],
-        overview.failed.all,
+        overview.failed.total,
     )
 
 
@@ -221,7 +221,7 @@ def write_text(fleet: Fleet, out: TextIO) -> None:
 def _text_lines(overview: Overview) -> Iterator[str]:
     accepted = f", {overview.accepted:,} of them accepted" if overview.accepted else ""
     incomplete = f"; {plural(overview.incomplete, 'bundle')} without a complete result" if overview.incomplete else ""
-    yield from fold(f"{overview.headline}: {overview.found.all:,} with a finding{accepted}{incomplete}.")
+    yield from fold(f"{overview.headline}: {overview.found.total:,} with a finding{accepted}{incomplete}.")
     if gate := describe_gate(overview.gate):
         yield from fold(gate)
     if overview.verdicts:
@@ -265,17 +265,17 @@ def _text_cell(value: str | None) -> str:
 
 
 def _text_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Columns as wide as their widest cell; the first has numbers."""
+    """Yield the lines of a table with aligned columns; the first column is right-aligned."""
     table = [head, *rows]
-    widths = [max(columns(row[at]) for row in table) for at in range(len(head))]
+    widths = [max(columns(row[column]) for row in table) for column in range(len(head))]
     for row in table:
         blanks = [" " * (width - columns(shown)) for shown, width in zip(row, widths, strict=True)]
         cells = [f"{shown}{blank}" for shown, blank in zip(row[1:], blanks[1:], strict=True)]
         yield "  ".join(["", f"{blanks[0]}{row[0]}", *cells])
 
 
-def _shorten(text: str, most: int = MAX_TEXT_CHARS) -> str:
-    return text if len(text) <= most else f"{text[:most]} ..."
+def _shorten(text: str, max_chars: int = MAX_TEXT_CHARS) -> str:
+    return text if len(text) <= max_chars else f"{text[:max_chars]} ..."
 
 
 def write_markdown(fleet: Fleet, out: TextIO) -> None:
@@ -286,7 +286,7 @@ def _markdown_blocks(overview: Overview) -> Iterator[str]:
     yield "## thpdiag: fleet"
     accepted = f" ({overview.accepted:,} accepted)" if overview.accepted else ""
     incomplete = f", {plural(overview.incomplete, 'bundle')} without a complete result" if overview.incomplete else ""
-    yield f"**{overview.headline}: {overview.found.all:,} with a finding{accepted}{incomplete}.**"
+    yield f"**{overview.headline}: {overview.found.total:,} with a finding{accepted}{incomplete}.**"
     if gate := describe_gate(overview.gate):
         yield f"**{gate}**"
     verdicts = []
@@ -319,8 +319,8 @@ def _markdown_text(text: str) -> str:
     return paragraph(_shorten(text))
 
 
-# Column, and the attribute of a host that it has; `accepted` is `yes` or empty, `apps` have commas between, `differs`
-# is what differs from the others of its group, with `;` between.
+# Columns with the attribute of a host. `accepted` is `yes` or empty, `apps` are separated by commas, `differs` has the
+# outliers, separated by `;`.
 CSV_COLUMNS: Final = {
     "number": "number", "host": "name", "case": "title", "bundle": "path", "sha256": "sha256", "status": "status",
     "reason": "reason", "os": "os", "kernel": "kernel", "platform": "platform", "apps": "apps", "verdict": "verdict",
@@ -331,7 +331,7 @@ CSV_COLUMNS: Final = {
 
 
 def write_csv(fleet: Fleet, out: TextIO) -> None:
-    """The stream is one without translation of line ends."""
+    """Write a row per host. The stream must not translate line ends."""
     write = csv_writer(out)
     write(CSV_COLUMNS)
     for host in fleet.hosts():
@@ -344,7 +344,7 @@ def write_csv(fleet: Fleet, out: TextIO) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VerdictCount:
-    """How many hosts have the same verdict."""
+    """The number of hosts with the same verdict."""
 
     verdict: str | None
     mechanism: str | None
@@ -355,7 +355,7 @@ class VerdictCount:
 
 @dataclass(frozen=True, slots=True)
 class GroupSize:
-    """Hosts that are compared with each other, and the applications that they have; None if whatever they run."""
+    """A group of hosts that are compared with each other; `apps` is None for any applications."""
 
     definition: str
     apps: tuple[str, ...] | None
@@ -364,14 +364,14 @@ class GroupSize:
 
 @dataclass(frozen=True, slots=True)
 class HostLine(FleetHost):
-    """A host with what differs from the others of its group."""
+    """A host with its outliers."""
 
     outliers: Sequence[Outlier] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class FleetDocument:
-    """What the results of many bundles say together. What is unknown is null or absent, never zero."""
+    """The combined results of many bundles. Unknown values are null or absent, never zero."""
 
     schema: Literal["thpdiag/fleet/1"]
     bundles: int
@@ -384,7 +384,7 @@ class FleetDocument:
 
 
 def fleet_schema() -> dict[str, Any]:
-    """Its JSON Schema (draft 2020-12)."""
+    """Return the JSON Schema (draft 2020-12) of a fleet document."""
     return TypeAdapter(FleetDocument).json_schema(mode="serialization")
 
 
@@ -393,7 +393,7 @@ def write_json(fleet: Fleet, out: TextIO) -> None:
     verdicts = [VerdictCount(*parts, hosts) for parts, hosts in _ranked_verdicts(overview)]
     groups = [GroupSize(group.definition, group.apps, hosts) for group, hosts in fleet.survey.groups.items()]
     head = _plain_part(FleetDocument(SCHEMA, overview.bundles, overview.statuses, verdicts, overview.gate, groups))
-    del head["hosts"], head["over_time"]  # written as they are read
+    del head["hosts"], head["over_time"]  # these two are streamed
     out.write(f'{compact(head).removesuffix("}")},\n"hosts":[')
     out.writelines(
         _json_lines(
@@ -407,19 +407,19 @@ def write_json(fleet: Fleet, out: TextIO) -> None:
 
 
 def _plain_part(part: Any) -> dict[str, Any]:
-    """A part of the document as JSON has it; a store that somebody else made may have anything for a value."""
-    found: dict[str, Any] = _adapter(part.__class__).dump_python(part, mode="json", warnings=False)
-    return found
+    """Return a part of the document in JSON types, without warnings, since a foreign store may have any value."""
+    plain: dict[str, Any] = _adapter(part.__class__).dump_python(part, mode="json", warnings=False)
+    return plain
 
 
 _adapter = cache(TypeAdapter[Any])
 
 
 def _json_lines(items: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    between = "\n"
+    separator = "\n"
     for item in items:
-        yield f"{between}{compact(item)}"
-        between = ",\n"
+        yield f"{separator}{compact(item)}"
+        separator = ",\n"
 
 
 FLEET_FORMATS: Final[Mapping[str, Callable[[Fleet, TextIO], None]]] = MappingProxyType(
@@ -437,7 +437,7 @@ UNUSED_PARTS: Final = {
 }
 REFUSED: Final = "refused"
 DAMAGED_RESULT: Final = "damaged result"
-# What a document that has not the form of the schema can raise in those that read it.
+# The exceptions that a document with an invalid form can cause in the code that reads it.
 MALFORMED: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 CI_FORMATS: Final[Mapping[str, type[Writer]]] = MappingProxyType(
     {"github": GitHub, "gitlab": GitLab, "junit": JUnit, "sarif": Sarif}
@@ -445,41 +445,38 @@ CI_FORMATS: Final[Mapping[str, type[Writer]]] = MappingProxyType(
 
 
 def open_bundle(stored: StoredResult, presentation: Presentation, marks: Marks, prints: Fingerprints) -> Bundle:
-    """A bundle with its findings.
-
-    Of what was refused because nothing in it was recognized there is a document, which says no more than that.
-    """
-    result, tool, document = stored.result, stored.analysis, stored.result.document
-    made_by = Tool.model_construct(version=tool.tool_version, rules_digest=tool.rules_digest)
-    closed = Bundle((), (), made_by, result.path or result.sha256, result.status, result.reason)
-    if document is None or closed.status == REFUSED:
-        return closed
+    """Return a bundle with its findings. A refused bundle has none; its document states only the refusal."""
+    result, analysis, document = stored.result, stored.analysis, stored.result.document
+    tool = Tool.model_construct(version=analysis.tool_version, rules_digest=analysis.rules_digest)
+    bundle = Bundle((), (), tool, result.path or result.sha256, result.status, result.reason)
+    if document is None or bundle.status == REFUSED:
+        return bundle
     try:
         hosts = messages.hosts(marks(_needed_parts(document)))
-        return replace(closed, hosts=hosts, findings=locate_findings(hosts, presentation, prints, closed.path))
+        return replace(bundle, hosts=hosts, findings=locate_findings(hosts, presentation, prints, bundle.path))
     except MALFORMED as error:
-        return _damaged_bundle(closed, error)
+        return _damaged_bundle(bundle, error)
 
 
 def _damaged_bundle(bundle: Bundle, error: Exception) -> Bundle:
-    """A document is from a process that read what strangers sent; one without the form of the schema is no result."""
+    """Return the bundle without findings. Its document is invalid: it comes from a process that read hostile input."""
     reason = f"it has not the form of a result ({type(error).__name__}: {error})"
     return replace(bundle, hosts=(), findings=(), status=DAMAGED_RESULT, reason=reason)
 
 
 def _needed_parts(document: Document) -> Document:
-    bare = {key: value for key, value in document.items() if key not in UNUSED_KEYS}
-    for key, large in UNUSED_PARTS.items():
-        bare[key] = [{name: part for name, part in one.items() if name not in large} for one in bare.get(key, ())]
-    bare["host"] = {"name": (bare.get("host") or {}).get("name")}
-    return bare | ({"cases": [_needed_parts(one) for one in bare["cases"]]} if bare.get("cases") else {})
+    needed = {key: value for key, value in document.items() if key not in UNUSED_KEYS}
+    for key, unused in UNUSED_PARTS.items():
+        needed[key] = [{name: part for name, part in row.items() if name not in unused} for row in needed.get(key, ())]
+    needed["host"] = {"name": (needed.get("host") or {}).get("name")}
+    return needed | ({"cases": list(map(_needed_parts, needed["cases"]))} if needed.get("cases") else {})
 
 
-class _Spilled:
-    """Texts in the store's spill file by their weight (`thpdiag.report.ci.Spool`)."""
+class _SpilledSpool:
+    """Texts in a spill file, ordered by weight (implements `thpdiag.report.ci.Spool`)."""
 
-    def __init__(self, aside: SpillFile) -> None:
-        self._texts = SpilledFirst(aside)
+    def __init__(self, spill: SpillFile) -> None:
+        self._texts = SpilledFirst(spill)
 
     def add(self, weight: int, text: str, /) -> None:
         self._texts.add((-weight,), partial(str, text))
@@ -495,19 +492,19 @@ def ci_reports(
     presentation: Presentation = PLAIN,
     marks: Marks = lambda document: document,
 ) -> Iterator[Mapping[str, Writer]]:
-    """The reports of these formats; `marks` gives a document with what somebody accepts marked in it."""
-    with closing(SpillFile(store.file.parent)) as aside:
+    """Make the reports of these formats; `marks` returns a document with the accepted findings marked."""
+    with closing(SpillFile(store.file.parent)) as spill:
         try:
-            made = {form: CI_FORMATS[form](presentation, lambda: _Spilled(aside), many=True) for form in forms}
+            reports = {form: CI_FORMATS[form](presentation, lambda: _SpilledSpool(spill), many=True) for form in forms}
             prints = Fingerprints()
             for stored in store.current():
                 bundle = open_bundle(stored, presentation, marks, prints)
-                for report in made.values():
+                for report in reports.values():
                     try:
                         report.add(bundle)
                     except MALFORMED as error:
                         report.add(_damaged_bundle(bundle, error))
-            aside.flush()
+            spill.flush()
         except StoreFullError as error:
             raise StoreFullError(f"no room for reports in the folder of {store.file} ({error})") from error
-        yield made
+        yield reports

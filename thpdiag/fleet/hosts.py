@@ -1,20 +1,20 @@
-"""The hosts of a store as a fleet sees them: what is known of each, which bundles are of one host, who is compared.
+"""The hosts of a store as members of a fleet: their attributes, the bundles of one host, and groups for comparison.
 
 A bundle without a host (it was refused, or its analysis ran out of time) is in the fleet as well: it has a number, a
-status and a reason, and is unknown in everything else. Nothing unknown is ever zero: a setting or a measure that the
-bundle does not tell is not in the mapping.
+status and a reason, and all other fields are None. Unknown values are never zero: a setting or measure that is not in
+the bundle is not in the mapping.
 
-Bundles are of one host if they name it the same. A name that installers give joins nothing, nor does one that two hosts
-of one bundle have: those are two machines, so it is not known which of them another bundle is of. Other machines of the
-same name are taken for one, which is why whoever shows this says that the name is all that joins them.
+Bundles with the same host name belong to one host. Default names of installers are excluded, and so are names that two
+hosts of one bundle share: those are two machines, and it is unknown which of them another bundle belongs to. Other
+machines with the same name count as one host, so reports state that only the name joins the bundles.
 
 The narrowest group of hosts that are compared has the same applications on the same platform family (`el8`) with
-kernels of the same era (what the fault path of the kernel does; without an era its first two numbers). Where fewer than
-`MIN_HOSTS` of them have what is to be compared, the group is all hosts with the same applications, and then all hosts.
-Kernel releases belong to a distribution: they are compared in the narrowest group and, where that is too small, with
-all hosts on the same platform family. `MIN_HOSTS` is a judgment: a quarter of eight is two, so that one strange host
-moves neither the median nor the quartiles far. What is unknown of a host is no match for anything: such a host is in
-wider groups only.
+kernels of the same era (the behaviour of the kernel's fault path; without an era the first two numbers of the release).
+Where fewer than `MIN_HOSTS` of them have the value to compare, the group is all hosts with the same applications, then
+all hosts. Kernel releases belong to a distribution: they are compared in the narrowest group and, where that is too
+small, among all hosts on the same platform family. `MIN_HOSTS` is a judgment: a quarter of eight is two, so one unusual
+host moves neither the median nor the quartiles far. Unknown attributes match nothing: such a host is in wider groups
+only.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from thpdiag.store.spill import SpilledTexts
 
 MEASURED = "measured"
 OK = "ok"
-INTERNAL: Final = Field(exclude=True)  # of a field that JSON does not have
-_MAX_VALUE = 1e300  # an integer beyond is no measurement, and no float
+INTERNAL: Final = Field(exclude=True)  # marks a field that is not in the JSON document
+_MAX_VALUE = 1e300  # a larger integer is not a measurement, and does not fit a float
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value of the bundle, and how it is known: `measured`, or `assumed` (the default of its kernel)."""
+    """A value and its provenance: `measured`, or `assumed` (the default of the host's kernel)."""
 
     value: str | Number
     provenance: str | None
@@ -55,9 +55,9 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A number of the bundle. A rate has the unit `1/s`; a share of something has `ratio` (0 to 1).
+    """A number of the bundle. A rate has the unit `1/s`, a share has `ratio` (0 to 1).
 
-    `window` is the time that it is of, for people (`over 30 s`, `latest`), empty if that is not told.
+    `window` is the time that it covers, as text (`over 30 s`, `latest`), empty if unknown.
     """
 
     value: Number
@@ -69,12 +69,12 @@ class Measure:
 class FleetHost:
     """One host of one bundle, or a bundle without a host. `number` counts from 1 in the order of paths.
 
-    `bundle` is the bundle's number in the store and `place` the host's place in it (None without a host), as in the
-    rows of findings. `sha256`, `path`, `size`, `status`, `reason` and `attempts` are the bundle's. `name` is the host's
-    own name, `title` that of its part of the bundle. `undecided` is the number of rules that could not be decided,
-    `recorded` when its data was (ISO; UTC with a Z behind it, else local time of the host); `analysis` is one
-    text of version, rules and options. `page` is the address of its page beside the index, empty if none is made;
-    `accepted` tells that the finding of its verdict is suppressed or in the baseline.
+    `bundle` is the bundle's number in the store and `place` the host's index in it (None without a host), as in the
+    rows of findings. `sha256`, `path`, `size`, `status`, `reason` and `attempts` describe the bundle. `name` is the
+    host name, `title` the name of its part of the bundle. `undecided` is the number of rules that could not be decided,
+    `recorded` the time of its data (ISO; UTC with a final Z, else local time of the host), `analysis` one text of
+    version, rules and options. `page` is the address of its page relative to the index, empty if it has none.
+    `accepted`: the finding of its verdict is suppressed or in the baseline.
     """
 
     number: int
@@ -110,22 +110,22 @@ class FleetHost:
 
     @property
     def known(self) -> bool:
-        """Whether there is a host at all, and not only a bundle that tells none."""
+        """Whether this is a host, not a bundle without one."""
         return self.place is not None
 
     @property
     def key(self) -> str:
-        """The host of this bundle, as texts beside the store are kept by it."""
+        """The key of the host in spilled tables."""
         return f"{self.bundle}/{self.place}"
 
     @property
     def label(self) -> str:
-        """What it is called in lists: its name, else that of its part of the bundle, else the bundle's path."""
+        """The name in lists: the host name, else the title of its part of the bundle, else the bundle's path."""
         return self.name or self.title or self.path
 
     @property
-    def bare(self) -> FleetHost:
-        """Without settings and measures, which are most of it: for lists that are kept."""
+    def summary(self) -> FleetHost:
+        """A copy without settings and measures, which take most of the memory, for lists that are kept."""
         return replace(self, settings={}, measures={})
 
 
@@ -134,23 +134,23 @@ def hosts_of_store(
     page: Callable[[Row], str] = lambda row: "",
     accepted: Callable[[Row], bool] = lambda row: False,
 ) -> Iterator[FleetHost]:
-    """All hosts in the order of their bundles' paths, but for results that a younger one of the same bundle replaces.
+    """Yield all hosts in the order of bundle paths, without results that a later one of the same bundle replaces.
 
-    `page` and `accepted` are asked with the row of `Reading.fleet`.
+    `page` and `accepted` get a row of `StoreReader.fleet` and return the field of this name.
     """
     for number, row in enumerate(store.fleet(), 1):
         try:
-            found = host_of_row(number, row)
-        except (AttributeError, TypeError) as error:  # a store of somebody else that was merged into this one
+            host = host_of_row(number, row)
+        except (AttributeError, TypeError) as error:  # possible in a foreign store that was merged into this one
             raise StoreError(f"{store.file}: the row of {row['path']} is damaged ({error})") from error
-        yield replace(found, page=page(row), accepted=accepted(row))
+        yield replace(host, page=page(row), accepted=accepted(row))
 
 
 def host_of_row(number: int, row: Row) -> FleetHost:
-    """The host of a row of `StoreReader.of_bundles`."""
+    """Return the host of a row of `StoreReader.fleet`."""
     settings = ((name, one.get("value"), one.get("provenance")) for name, one in (row["settings"] or {}).items())
     measures = ((name, one.get("value"), one) for name, one in (row["measures"] or {}).items())
-    made = {
+    fields = {
         "number": number,
         "name": None if row["host"] == UNKNOWN_NAME else row["host"],
         "title": None if row["case"] == UNKNOWN_NAME else row["case"],
@@ -163,14 +163,14 @@ def host_of_row(number: int, row: Row) -> FleetHost:
             if isinstance(value, int | float) and abs(value) < _MAX_VALUE
         },
     }
-    return FleetHost(**{name: row[name] for name in FleetHost.__slots__ if name in row} | made)
+    return FleetHost(**{name: row[name] for name in FleetHost.__slots__ if name in row} | fields)
 
 
-MAX_UTC_OFFSET: Final = timedelta(hours=14)  # no local time is further from UTC
+MAX_UTC_OFFSET: Final = timedelta(hours=14)  # the largest offset of any time zone
 
 
 class Record(NamedTuple):
-    """The row of a host in a bundle, and when its data was recorded; its `key` as that of a `FleetHost`."""
+    """A host in a bundle, with the time of its data; `key` is that of `FleetHost`."""
 
     bundle: int
     place: int
@@ -182,7 +182,7 @@ class Record(NamedTuple):
 
 
 class BundlesOfHost(NamedTuple):
-    """Of one host at least two, in the order of their data if that is known, else in the order of paths."""
+    """The bundles of one host, at least two: in the order of recording if that is known, else in the order of paths."""
 
     name: str
     records: Sequence[Record]
@@ -190,28 +190,28 @@ class BundlesOfHost(NamedTuple):
 
 
 def bundles_of_hosts(store: StoreReader) -> Iterator[BundlesOfHost]:
-    """All hosts with several bundles, by name; in memory are those of one name."""
+    """Yield all hosts with several bundles, by name; only the records of one name are in memory."""
     for name, rows in groupby(store.by_name(), key=lambda row: row["name"]):
         if is_default_hostname(name):
             continue
         records = [Record(row["bundle"], row["place"], row["recorded"]) for row in rows]
         if len(records) > 1 and len({record.bundle for record in records}) == len(records):
-            records.sort(key=lambda record: record.recorded or "")  # those without a time do not stand for later
-            yield BundlesOfHost(name, records, all(_surely_before(one, other) for one, other in pairwise(records)))
+            records.sort(key=lambda record: record.recorded or "")  # without a time first, so never the latest
+            yield BundlesOfHost(name, records, all(_is_earlier(left, right) for left, right in pairwise(records)))
 
 
 def replaced_hosts(store: StoreReader) -> SpilledTexts:
-    """The keys of hosts for which a later bundle of the same host stands; of unknown order, that of a later path."""
-    found = SpilledTexts(store.aside)
+    """Return the keys of hosts that a later bundle of the same host replaces (in unknown order: of a later path)."""
+    keys = SpilledTexts(store.spill_file)
     for host in bundles_of_hosts(store):
         for record in host.records[:-1]:
-            found[record.key] = ""
-    return found
+            keys[record.key] = ""
+    return keys
 
 
-def _surely_before(one: Record, other: Record) -> bool:
-    """Whether it is sure that one was recorded before the other."""
-    first, second = _parse_time(one.recorded), _parse_time(other.recorded)
+def _is_earlier(left: Record, right: Record) -> bool:
+    """Whether the left record is certainly earlier; local times may differ from UTC by up to 14 h."""
+    first, second = _parse_time(left.recorded), _parse_time(right.recorded)
     if first is None or second is None:
         return False
     same_clock = first[1] == second[1]
@@ -219,21 +219,21 @@ def _surely_before(one: Record, other: Record) -> bool:
 
 
 def _parse_time(recorded: str | None) -> tuple[datetime, bool] | None:
-    """The time, and whether it is UTC."""
+    """Return the time, and whether it is UTC."""
     try:
         return datetime.fromisoformat((recorded or "").removesuffix("Z")), (recorded or "").endswith("Z")
     except ValueError:
         return None
 
 
-MIN_HOSTS: Final = 8  # hosts that have what is compared
+MIN_HOSTS: Final = 8  # hosts of a group that have the value to compare
 _MINOR: Final = re.compile(r"(el\d+)\.\d+", re.ASCII)
 _MAJOR: Final = re.compile(r"(\d+\.\d+)\b", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """`apps` None: whatever runs there. Without a family it is of all platforms and kernels."""
+    """A group of comparable hosts: `apps` None for any applications, `family` empty for all platforms and kernels."""
 
     apps: tuple[str, ...] | None = None
     family: str = ""
@@ -241,7 +241,7 @@ class Group:
 
     @property
     def definition(self) -> str:
-        """For people: `redis on el8 with kernels of era E6`, `java and redis on any platform`, `all hosts on el8`."""
+        """As text: `redis on el8 with kernels of era E6`, `java and redis on any platform`, `all hosts on el8`."""
         if self.apps is None:
             return f"all hosts on {self.family}" if self.family else "all hosts"
         apps = join_words(self.apps) or "no known application"
@@ -251,7 +251,7 @@ class Group:
 
     @property
     def width(self) -> int:
-        """0 of the narrowest kind, and more of wider ones."""
+        """0 for the narrowest kind of group, more for wider ones."""
         return (self.apps is None) + (not self.kernels)
 
 
@@ -259,13 +259,13 @@ ALL_HOSTS: Final = Group()
 
 
 def platform_family(platform: str) -> str:
-    """`el8` of `el8.6`; other platforms stand for themselves (`ubuntu22.04`)."""
+    """Return `el8` for `el8.6`; other platforms unchanged (`ubuntu22.04`)."""
     minor = _MINOR.fullmatch(platform)
     return minor[1] if minor else platform
 
 
 def groups_of_host(host: FleetHost) -> Iterator[Group]:
-    """Those that a host is compared in, the narrowest first."""
+    """Yield the groups that a host is compared in, the narrowest first."""
     yield from _narrowest_group(host)
     if host.apps:
         yield Group(host.apps)
@@ -273,7 +273,7 @@ def groups_of_host(host: FleetHost) -> Iterator[Group]:
 
 
 def groups_of_kernels(host: FleetHost) -> Iterator[Group]:
-    """The same for the release of its kernel."""
+    """Yield the groups in which the kernel release of a host is compared, the narrowest first."""
     yield from _narrowest_group(host)
     if host.platform:
         yield Group(None, platform_family(host.platform))
@@ -287,5 +287,5 @@ def _narrowest_group(host: FleetHost) -> Iterator[Group]:
 
 
 def join_words(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
+    """Return `a`, `a and b`, `a, b and c`."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

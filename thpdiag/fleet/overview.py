@@ -1,7 +1,7 @@
-"""What is said of a fleet first, in memory that has a bound: numbers, gravest hosts, furthest outliers, the gate.
+"""The overview of a fleet in bounded memory: counts, most severe hosts, strongest outliers, and the CI gate.
 
-What suppressions and baselines accept is judged on small documents made of the rows of the store. What of the files had
-no effect is known once all hosts were seen, and not of any bundle alone.
+Suppressions and baselines are applied to small findings made of the rows of the store. Entries of these files without
+effect are known only after all hosts were seen.
 """
 
 from __future__ import annotations
@@ -32,18 +32,17 @@ _JUDGED_KEYS = ("rule", "mechanism", "entity", "fingerprint", "severity", "confi
 
 
 def judge_findings(row: Row, judge: Judge) -> Iterator[tuple[Row, Acceptance | None]]:
-    """The findings of a host, a row of `StoreReader.fleet`, each with what accepts it."""
+    """Yield the findings of a host (a row of `StoreReader.fleet`), each with the entry that accepts it, if any."""
     names = {name for name in (row["host"], row["case"]) if name}
     judge.see(names, (finding[key] for finding in row["findings"] for key in ("rule", "mechanism")))
     for finding in row["findings"]:
-        judged = Finding.model_construct(**{key: finding[key] for key in _JUDGED_KEYS})
-        yield finding, judge.entry(judged, names)
+        yield finding, judge.entry(Finding.model_construct(**{key: finding[key] for key in _JUDGED_KEYS}), names)
 
 
 def is_verdict_accepted(row: Row, judged: Iterable[tuple[Row, Acceptance | None]]) -> bool:
-    """Whether the finding of the verdict of a row is accepted; of several of its rule all of them."""
-    leading = [entry for finding, entry in judged if finding["rule"] == row["rule"]]
-    return bool(leading) and all(leading)
+    """Whether the finding of a row's verdict is accepted; if its rule has several findings, whether all are."""
+    entries = [entry for finding, entry in judged if finding["rule"] == row["rule"]]
+    return bool(entries) and all(entries)
 
 
 FAILED, INCOMPLETE = 1, 5
@@ -51,10 +50,11 @@ FAILED, INCOMPLETE = 1, 5
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """`failing` are findings as grave as `fail_on` or graver that nobody accepts, `failing_hosts` the hosts with one.
+    """The counts that decide the exit code of a triage run.
 
-    `undecided` are hosts with a rule that could not be decided, and bundles of which nothing could be. `incomplete` are
-    bundles that did not end `ok`. `fail_on_missing`: what is undecided is a failure.
+    `failing`: findings of at least severity `fail_on` that are not accepted; `failing_hosts`: the hosts with one.
+    `undecided`: hosts with an undecided rule, and bundles without a host. `incomplete`: bundles with a status other
+    than `ok`. With `fail_on_missing` an undecided host is a failure.
     """
 
     fail_on: str
@@ -67,44 +67,44 @@ class Gate:
 
     @property
     def missing(self) -> bool:
-        """Whether it fails for what could not be decided."""
+        """Whether the gate fails because of undecided rules."""
         return self.fail_on_missing and self.undecided > 0
 
     @property
     def exit_code(self) -> int:
-        """A finding wins over a partly failed batch."""
+        """The exit code; a failing finding takes precedence over incomplete bundles."""
         if self.failing or self.missing:
             return FAILED
         return INCOMPLETE if self.incomplete else 0
 
 
-MAX_LISTED: Final = 50  # hosts, outliers, histories and failed bundles that are told one by one
-MAX_VALUES_COUNTED: Final = 10_000  # different values that are counted of what customers name
+MAX_LISTED: Final = 50  # hosts, outliers, histories and failed bundles that are listed individually
+MAX_VALUES_COUNTED: Final = 10_000  # different values of a customer-defined attribute that are counted separately
 FOUND: Final = "found"
 UNKNOWN: Final = "unknown"
-VERDICTS: Final = (FOUND, "cannot_tell", "nothing_found", "not_applicable")  # as somebody looks at hosts
+VERDICTS: Final = (FOUND, "cannot_tell", "nothing_found", "not_applicable")  # in the order of reports
 _DIGITS: Final = re.compile(r"\d+")
 Item = TypeVar("Item")
-Verdict = tuple[str | None, str | None, str | None, str | None]  # with mechanism, severity and confidence
+Verdict = tuple[str | None, str | None, str | None, str | None]  # verdict, mechanism, severity, confidence
 
 
-def gravity(host: FleetHost) -> tuple[int, int, int, int, str, int]:
-    """The order of hosts: what was found and nobody accepts, gravest and surest first; then names."""
+def severity_order(host: FleetHost) -> tuple[int, int, int, int, str, int]:
+    """The sort key of hosts: verdict, findings that are not accepted first, severity, confidence, name."""
     order = VERDICTS.index(host.verdict) if host.verdict in VERDICTS else len(VERDICTS)
-    sure = CONFIDENCES.index(host.confidence) if host.confidence in CONFIDENCES else -1
-    return order, int(host.accepted), -rank(host.severity), -sure, natural_key(host.label), host.number
+    confidence = CONFIDENCES.index(host.confidence) if host.confidence in CONFIDENCES else -1
+    return order, int(host.accepted), -rank(host.severity), -confidence, natural_key(host.label), host.number
 
 
 def natural_key(name: str) -> str:
-    """A name as it is sorted: web2 before web10."""
+    """The sort key of a name with numbers: web2 before web10."""
     return _DIGITS.sub(lambda digits: digits[0].zfill(12), name)
 
 
 class FirstItems(Generic[Item]):
-    """Of many the first `MAX_LISTED` in an order, and how many there are."""
+    """The first `MAX_LISTED` of many items in sorted order, and the total count."""
 
     def __init__(self, key: Callable[[Item], Any]) -> None:
-        self.all, self._key = 0, key
+        self.total, self._key = 0, key
         self._kept: list[Item] = []
 
     @property
@@ -114,14 +114,14 @@ class FirstItems(Generic[Item]):
 
     def add(self, items: Iterable[Item]) -> None:
         for item in items:
-            self.all += 1
+            self.total += 1
             self._kept.append(item)
             if len(self._kept) > 2 * MAX_LISTED:
                 self._kept = self.items
 
 
 class ValueCounts:
-    """How many hosts have each value; `rest` are those with one of more values than are counted apart."""
+    """The number of hosts with each value; `rest` counts hosts with values beyond `MAX_VALUES_COUNTED`."""
 
     def __init__(self) -> None:
         self.hosts: Counter[str] = Counter()
@@ -137,15 +137,12 @@ class ValueCounts:
 
 @lru_cache(maxsize=512)
 def visible_line(text: str | None) -> str:
-    """A text on one line with nothing hidden in it; nothing for None. Kernels and mechanisms are the same all over."""
+    """Return a text on one line with control characters made visible; empty for None. Cached, since texts repeat."""
     return prose(text) if text else ""
 
 
 class Fleet:
-    """A store as it is reported: with the addresses of pages, and what the judge accepts.
-
-    What is asked of it more than once is kept; all of it is small.
-    """
+    """A store with the addresses of host pages and the judge of accepted findings, as the input of reports."""
 
     def __init__(
         self, store: StoreReader, judge: Judge, fail_on: str, page: Callable[[Row], str] = lambda row: "",
@@ -156,12 +153,12 @@ class Fleet:
         self._overview: Overview | None = None
 
     def is_accepted(self, row: Row) -> bool:
-        """Whether somebody accepts the finding of the verdict of a row."""
+        """Whether the finding of a row's verdict is accepted."""
         return bool(self.judge.entries) and is_verdict_accepted(row, judge_findings(row, self.judge))
 
     @property
     def acceptances(self) -> Iterator[str]:
-        """What accepts findings, until when and why."""
+        """The entries that accept findings, as text: label, end date, reason, file."""
         for entry in self.judge.entries:
             until = f", until {entry.expires}" if entry.expires else ""
             yield f"{entry.label}{until}: {entry.reason} ({Path(entry.place).name})"
@@ -170,7 +167,7 @@ class Fleet:
         return hosts_of_store(self.store, self.page, self.is_accepted)
 
     def histories(self) -> Iterator[History]:
-        """Of hosts with several bundles those of which something is to be told."""
+        """The histories with at least one event."""
         return (history for history in histories(self.store, self.page) if history.eventful)
 
     @cached_property
@@ -179,63 +176,65 @@ class Fleet:
 
     @property
     def overview(self) -> Overview:
-        return self._overview or self.look()
+        return self._overview or self.make_overview()
 
-    def look(self, watch: Callable[..., None] = lambda host, outliers, first: None) -> Overview:
-        """One walk over all hosts for the overview; `watch` is called with each, what differs, and if it is the first
-        of its bundle."""
-        self._overview = Overview(self, watch)
+    def make_overview(self, visit: Callable[..., None] = lambda host, outliers, first: None) -> Overview:
+        """Build the overview in one pass over all hosts. `visit` gets each host, its outliers, and as `first` whether
+        it is the first host of its bundle."""
+        self._overview = Overview(self, visit)
         return self._overview
 
 
 class Overview:
-    """`verdicts` counts hosts by verdict, mechanism, severity and confidence, `statuses` counts bundles.
+    """The counts of a fleet. `verdicts` counts hosts by verdict, mechanism, severity and confidence.
 
-    A host counts with each of its bundles, since two of one name can be two machines; `names` are kept as hashes.
+    A host counts once for each of its bundles, since two machines may have the same name; `names` counts hashes.
     """
 
-    def __init__(self, fleet: Fleet, watch: Callable[..., None]) -> None:
+    def __init__(self, fleet: Fleet, visit: Callable[..., None]) -> None:
         self._fleet = fleet
         self._failing = self._failing_hosts = self._undecided = self.accepted = 0
         self.statuses: Counter[str] = Counter()
         self.verdicts: Counter[Verdict] = Counter()
         self.kernels, self.distributions, self.apps = ValueCounts(), ValueCounts(), ValueCounts()
         self.failed: FirstItems[FleetHost] = FirstItems(lambda host: host.number)
-        self.found: FirstItems[FleetHost] = FirstItems(gravity)
-        self.outliers: FirstItems[Outlier] = FirstItems(lambda one: (one.rank, one.host.number, one.name))
+        self.found: FirstItems[FleetHost] = FirstItems(severity_order)
+        self.outliers: FirstItems[Outlier] = FirstItems(
+            lambda outlier: (outlier.rank, outlier.host.number, outlier.name)
+        )
         self.histories: FirstItems[History] = FirstItems(lambda history: history.name)
-        self._see_rules()
-        names, last = SpilledTexts(fleet.store.aside), None
+        self._show_rules_to_judge()
+        names, last = SpilledTexts(fleet.store.spill_file), None
         for host in hosts_of_store(fleet.store, fleet.page, self._judge):
             outliers, first = list(fleet.survey.outliers(host)), host.bundle != last
             last = host.bundle
             if first:
                 self.statuses[host.status] += 1
-                self.failed.add([] if host.status == OK else [host.bare])
+                self.failed.add([] if host.status == OK else [host.summary])
             if host.known:
                 names[hash(host.label)] = ""
                 self._add(host)
                 self.outliers.add(outliers)
-            watch(host, outliers, first=first)
+            visit(host, outliers, first=first)
         self.histories.add(fleet.histories())
         self.names = len(names)
 
-    def _see_rules(self) -> None:
-        """Have the judge see one whole document, which names rules without findings too."""
+    def _show_rules_to_judge(self) -> None:
+        """Let the judge see one complete document, since that also names rules without findings."""
         store, judge = self._fleet.store, self._fleet.judge
-        whole = next((row["bundle"] for row in store.names()), None) if judge.entries else None
-        if whole is not None:
-            rules = (store.document(whole) or {}).get("rules") or ()
+        bundle = next((row["bundle"] for row in store.names()), None) if judge.entries else None
+        if bundle is not None:
+            rules = (store.document(bundle) or {}).get("rules") or ()
             judge.see((), (rule.get(key) for rule in rules for key in ("id", "mechanism")))
 
     def _judge(self, row: Row) -> bool:
-        """Count what of a row the gate is about; whether the finding of its verdict is accepted."""
+        """Add a row to the counts of the gate; return whether the finding of its verdict is accepted."""
         fail_on, judged = self._fleet.fail_on, list(judge_findings(row, self._fleet.judge))
-        grave = sum(
+        failing = sum(
             not entry and fail_on != NEVER and rank(finding["severity"]) >= rank(fail_on) for finding, entry in judged
         )
-        self._failing += grave
-        self._failing_hosts += bool(grave)
+        self._failing += failing
+        self._failing_hosts += bool(failing)
         self._undecided += row["place"] is None or bool(row["undecided"])
         return is_verdict_accepted(row, judged)
 
@@ -247,7 +246,7 @@ class Overview:
             self.apps.add(app)
         if host.verdict == FOUND:
             self.accepted += host.accepted
-            self.found.add([host.bare])
+            self.found.add([host.summary])
 
     @property
     def gate(self) -> Gate:
@@ -262,7 +261,7 @@ class Overview:
 
     @property
     def incomplete(self) -> int:
-        """Bundles without a complete result."""
+        """The number of bundles without a complete result."""
         return self.bundles - self.statuses[OK]
 
     @property

@@ -1,6 +1,6 @@
-"""Imported by the fork server of a triage: what every bundle needs is loaded and compiled once, and shared.
+"""Preload module of the fork server of triage: it loads and compiles once what every bundle needs.
 
-A run with rules of its own warms each of its workers instead, since a fork server is told nothing of a run.
+A fork server does not know the options of a run. With additional rules each worker preloads them itself.
 """
 
 from __future__ import annotations

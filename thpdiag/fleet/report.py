@@ -1,14 +1,14 @@
-"""What is made of a store, all of it again from the store: the fleet page, pages of hosts, files for people and CI.
+"""All reports of a store: the fleet page, pages of hosts, and files for people and CI.
 
-Called at the end of a run and by `thpdiag triage report`. A file is whole or not there: it is written under another
-name, and renamed once it is on the disk; the next call makes what is missing. The page of a host (`hosts/` and the
-first digits of the bundle's sha256) ends with a mark of all that it is made of: version of thpdiag, analysis, run, what
-is accepted. One that is there with the same mark is not made again, whatever the clock says.
+Called at the end of a run and by `thpdiag triage report`; everything is made from the store. Files are written
+atomically: under another name first, renamed once they are on the disk. The page of a host (`hosts/` and the first
+digits of the bundle's sha256) ends with a stamp of its inputs: version of thpdiag, analysis, run, accepted findings. An
+existing page with the same stamp is not made again, whatever its mtime.
 
-With pseudonyms in place of the customers' names reports are made of a copy that has only those. The copy is made bundle
-by bundle in the order of paths, so that the same store gives the same pseudonyms, one for a host in however many
-bundles it is; it lies beside the store while reports are made of it. What is accepted is decided by the real names,
-before. The store itself keeps them: `--resume` and baselines need them.
+With redaction the reports are made of a copy of the store that has pseudonyms instead of the customers' names. The copy
+is made bundle by bundle in the order of paths, so the same store gives the same pseudonyms, and a host has one
+pseudonym in all its bundles; it is in the folder of the store while reports are made of it. Acceptance is decided by
+the real names, before. The store itself keeps the real names, which `--resume` and baselines need.
 """
 
 from __future__ import annotations
@@ -63,33 +63,33 @@ from thpdiag.store.spill import SpilledTexts
 from thpdiag.store.store import BUNDLES_PER_TRANSACTION, Store
 
 FOLDER_PREFIX: Final = ".thpdiag-redacted-"
-_FOREIGN: Final = re.compile(r"[/'\"@\\=]|\.\w")
+_CUSTOMER_WORD: Final = re.compile(r"[/'\"@\\=]|\.\w")
 
 
 @contextmanager
 def redacted_copy(store: StoreReader, judge: Judge, names: Names) -> Iterator[tuple[StoreReader, Judge]]:
-    """A store with pseudonyms, and what accepts in it what `judge` accepts in the other; `names` learns the names."""
+    """Yield a copy of the store with pseudonyms, and a judge that accepts the same findings there; extends `names`."""
     accepted: dict[tuple[str, str | None, str | None], Accepted] = {}
 
-    def redacted(stored: StoredResult) -> PackedResult:
+    def redact(stored: StoredResult) -> PackedResult:
         result = _redact(stored, judge, names)
-        for one in _baseline_entries(result.document or {}):
-            accepted.setdefault((one.fingerprint, one.severity, one.confidence), one)
+        for entry in _baseline_entries(result.document or {}):
+            accepted.setdefault((entry.fingerprint, entry.severity, entry.confidence), entry)
         return pack_result(result)
 
     with TemporaryDirectory(prefix=FOLDER_PREFIX, dir=store.file.parent) as folder:
         for analysis, group in groupby(store.current(), key=lambda stored: stored.analysis):
             with Store.open(Path(folder), analysis) as copy:
-                while portion := [*map(redacted, islice(group, BUNDLES_PER_TRANSACTION))]:
+                while portion := [*map(redact, islice(group, BUNDLES_PER_TRANSACTION))]:
                     copy.put_all(portion)
-        if not database_path(Path(folder)).exists():  # nothing is stored
+        if not database_path(Path(folder)).exists():  # the store has no results
             Store.open(Path(folder), Analysis("", "")).close()
         with StoreReader.at(Path(folder)) as reader:
             yield reader, Judge(list(accepted.values()), judge.today, judge.options if accepted else {})
 
 
 def _redact(stored: StoredResult, judge: Judge, names: Names) -> BundleResult:
-    """A bundle with pseudonyms; accepted findings are marked in its document. One without the form of a result goes."""
+    """Return a result with pseudonyms and its accepted findings marked; an invalid document is removed."""
     result, document = stored.result, stored.result.document
     status, reason = result.status, result.reason
     if document is not None:
@@ -107,13 +107,13 @@ def _redact(stored: StoredResult, judge: Judge, names: Names) -> BundleResult:
 
 
 def redact_message(text: str, names: Names) -> str:
-    """A sentence of ours about a bundle; what in it may be a path, an address or quoted becomes a pseudonym."""
+    """Return a message of thpdiag about a bundle with pseudonyms for paths, addresses and quoted words."""
     words = Words(names)
-    return " ".join(words.line(one) if _FOREIGN.search(one) else words.sentence(one) for one in text.split(" "))
+    return " ".join(words.line(w) if _CUSTOMER_WORD.search(w) else words.sentence(w) for w in text.split(" "))
 
 
 def _baseline_entries(document: Mapping[str, Any]) -> Iterator[Accepted]:
-    """The findings of a document that somebody accepts, as entries by their pseudonyms."""
+    """Yield baseline entries, with pseudonyms, for the accepted findings of a redacted document."""
     for case in document.get("cases") or [document]:
         for finding in case.get("findings") or ():
             if (mark := finding.get("suppressed")) and finding.get("fingerprint"):
@@ -125,12 +125,12 @@ def _baseline_entries(document: Mapping[str, Any]) -> Iterator[Accepted]:
 
 
 _PART_NUMBERS: Final = count()
-SURROGATES: Final = "backslashreplace"  # of lone surrogates, which no encoding has
+SURROGATES: Final = "backslashreplace"  # error handler for lone surrogates, which UTF-8 cannot encode
 
 
 @contextmanager
 def atomic_file(file: Path) -> Iterator[TextIO]:
-    """A stream to a file that is there once it ends without an error; UTF-8, line ends as they are written."""
+    """Open a UTF-8 stream whose file appears only if the block ends without an error; keeps line ends."""
     with write_errors(file, UsageError), ExitStack() as undo:
         part, out = _part_file(file)
         undo.enter_context(out)
@@ -144,7 +144,7 @@ def atomic_file(file: Path) -> Iterator[TextIO]:
 
 
 def _part_file(file: Path) -> tuple[Path, TextIO]:
-    """Where a file is written before it has its name: what a kill left is used again, what somebody writes is not."""
+    """Open the temporary file for a report: reuse one that a killed run left, but not one that is being written."""
     part = file.with_name(f".{file.name}.part")
     out = part.open("a", encoding="utf-8", newline="", errors=SURROGATES)
     try:
@@ -152,7 +152,7 @@ def _part_file(file: Path) -> tuple[Path, TextIO]:
         if os.path.samestat(os.fstat(out.fileno()), part.stat()):
             out.truncate(0)
             return part, out
-    except OSError:  # somebody is at it, has just given it its name, or the file system has no locks
+    except OSError:  # another process writes it or has just renamed it, or the file system has no locks
         pass
     out.close()
     part = file.with_name(f".{file.name}.{os.getpid()}-{next(_PART_NUMBERS)}.part")
@@ -160,9 +160,9 @@ def _part_file(file: Path) -> tuple[Path, TextIO]:
 
 
 PAGES_FOLDER: Final = "hosts"
-MIN_DIGITS: Final = 12
-PAGES_PER_TASK: Final = 16  # pages that a process makes at a time
-MIN_PAGES_FOR_POOL: Final = 64  # pages from which on further processes are worth their start
+MIN_DIGITS: Final = 12  # of the sha256 in the name of a page
+PAGES_PER_TASK: Final = 16  # pages in one message to a worker process
+MIN_PAGES_FOR_POOL: Final = 64  # with fewer pages the start of worker processes costs more than it saves
 POOL_BROKEN: Final = (
     "a process that wrote pages was killed, perhaps by the OOM killer; finished pages stay, and "
     "`thpdiag triage report` continues with the rest"
@@ -172,7 +172,7 @@ _PAGE: Final = re.compile(rf"[0-9a-f]{{{MIN_DIGITS},64}}\.html")
 
 
 class Pages(StrEnum):
-    """Which bundles have a page: those with a finding graver than `info`, all with a result, none."""
+    """Which bundles have a page: those with a finding above severity `info`, all with a result, none."""
 
     FINDINGS = "findings"
     ALL = "all"
@@ -181,20 +181,20 @@ class Pages(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostPage:
-    """A page to be made. `bundle` is the number of its bundle in the store, `mark` says what it is made of."""
+    """A page to be made for the bundle with this number in the store; `stamp` identifies the inputs of the page."""
 
     bundle: int
     path: str
     address: str
-    mark: str
+    stamp: str
 
 
 def plan_pages(store: StoreReader, judge: Judge, which: Pages, addresses: SpilledTexts) -> Iterator[HostPage]:
-    """The pages that a fleet has, in the order of paths, each noted with its bundle among the `addresses`.
+    """Yield the pages of a fleet in the order of paths, and store the address of each by its bundle.
 
-    Of two bundles with the same first digits one has more.
+    If the first digits of two bundles are equal, the second name gets more digits.
     """
-    taken = SpilledTexts(store.aside)
+    taken = SpilledTexts(store.spill_file)
     for bundle, rows in groupby(store.fleet() if which is not Pages.NONE else (), key=lambda row: row["bundle"]):
         hosts = list(rows)
         name = hosts[0]["sha256"]
@@ -206,25 +206,24 @@ def plan_pages(store: StoreReader, judge: Judge, which: Pages, addresses: Spille
             short = next(name[:digits] for digits in range(MIN_DIGITS, 65) if name[:digits] not in taken)
             taken[short], address = "", f"{PAGES_FOLDER}/{short}.html"
             addresses[bundle] = address
-            yield HostPage(bundle, hosts[0]["path"], address, _mark(hosts, judge))
+            yield HostPage(bundle, hosts[0]["path"], address, _stamp(hosts, judge))
 
 
-def make_pages(place: Path, store: Path, pages: Iterable[HostPage], judge: Judge, jobs: int) -> list[HostPage]:
-    """Make the pages that are not there as they should be; those that cannot be made are returned.
+def make_pages(folder: Path, store: Path, pages: Iterable[HostPage], judge: Judge, jobs: int) -> list[HostPage]:
+    """Make the missing and outdated pages in a folder; return those that cannot be made because a result is damaged.
 
-    They go to the folder `place`; `store` is the file of the store. What a result that is damaged raises costs its own
-    page only.
+    `store` is the file of the store.
     """
-    (place / PAGES_FOLDER).mkdir(exist_ok=True)
-    left = (page for page in pages if not _is_current(place / page.address, page.mark))
-    first = list(islice(left, MIN_PAGES_FOR_POOL))
-    to_make = chain(first, left)
+    (folder / PAGES_FOLDER).mkdir(exist_ok=True)
+    outdated = (page for page in pages if not _is_current(folder / page.address, page.stamp))
+    first = list(islice(outdated, MIN_PAGES_FOR_POOL))
+    to_make = chain(first, outdated)
     if jobs == 1 or len(first) < MIN_PAGES_FOR_POOL:
-        return _make_portion(place, store, judge, to_make)
+        return _make_portion(folder, store, judge, to_make)
     failed: list[HostPage] = []
     running: deque[Future[list[HostPage]]] = deque()
-    # Each worker sets itself up with `partial(_make_portion, ...)`: a connection of SQLite is of one process.
-    with WorkerPool(jobs, partial(partial, _make_portion, place, store, judge), (__name__,)) as pool:
+    # Each worker opens the store itself, since a SQLite connection must not cross a fork.
+    with WorkerPool(jobs, partial(partial, _make_portion, folder, store, judge), (__name__,)) as pool:
         try:
             while portion := list(islice(to_make, PAGES_PER_TASK)):
                 running.append(pool.submit(portion))
@@ -235,48 +234,48 @@ def make_pages(place: Path, store: Path, pages: Iterable[HostPage], judge: Judge
             raise StoreError(POOL_BROKEN) from error
 
 
-def remove_pages(place: Path) -> None:
-    """Remove the pages of hosts, so that all are made anew."""
-    for page in (place / PAGES_FOLDER).glob("*.html"):
+def remove_pages(folder: Path) -> None:
+    """Remove all pages of hosts, so that they are made anew."""
+    for page in (folder / PAGES_FOLDER).glob("*.html"):
         if _PAGE.fullmatch(page.name):
             page.unlink()
 
 
-def _make_portion(place: Path, store: Path, judge: Judge, pages: Iterable[HostPage]) -> list[HostPage]:
-    """Make pages; those that cannot be made are returned."""
+def _make_portion(folder: Path, store: Path, judge: Judge, pages: Iterable[HostPage]) -> list[HostPage]:
+    """Make pages; return those that cannot be made."""
     with StoreReader.at(store) as reader:
-        return [page for page in pages if not _make_page(reader, place, judge, page)]
+        return [page for page in pages if not _make_page(reader, folder, judge, page)]
 
 
-def _make_page(store: StoreReader, place: Path, judge: Judge, page: HostPage) -> bool:
-    """Whether the page could be made."""
+def _make_page(store: StoreReader, folder: Path, judge: Judge, page: HostPage) -> bool:
+    """Make a page; return whether that was possible."""
     document = store.document(page.bundle)
     try:
         text = html.render(judge.mark_document(document) if judge.entries and document else document or {})
-    except (*MALFORMED, TemplateError):  # it has not the form of the schema
+    except (*MALFORMED, TemplateError):  # the document is not valid
         return False
-    with atomic_file(place / page.address) as out:
-        out.write(f"{text}{page.mark}")
+    with atomic_file(folder / page.address) as out:
+        out.write(f"{text}{page.stamp}")
     return True
 
 
-def _mark(hosts: Sequence[Row], judge: Judge) -> str:
-    """A comment for the end of the page."""
+def _stamp(hosts: Sequence[Row], judge: Judge) -> str:
+    """Return an HTML comment with a digest of the inputs of a page."""
     accepted = [
         plain_document(entry.mark()) if entry else None for host in hosts for _, entry in judge_findings(host, judge)
     ]
-    first = hosts[0]
-    made_of = [__version__, *(first[name] for name in ("sha256", "tool_version", "rules_digest", "options", "begun"))]
-    whole_of = compact({"": [made_of, accepted, judge.options if judge.entries else {}]})
-    return f"<!-- made of {sha256(whole_of.encode()).hexdigest()} -->\n"
+    names = ("sha256", "tool_version", "rules_digest", "options", "begun")
+    analysis = [__version__, *(hosts[0][name] for name in names)]
+    inputs = compact({"": [analysis, accepted, judge.options if judge.entries else {}]})
+    return f"<!-- made of {sha256(inputs.encode()).hexdigest()} -->\n"
 
 
-def _is_current(file: Path, mark: str) -> bool:
-    """Whether the file ends with the mark."""
+def _is_current(file: Path, stamp: str) -> bool:
+    """Whether the file ends with the stamp."""
     try:
         with file.open("rb") as page:
-            page.seek(-len(mark), os.SEEK_END)
-            return page.read() == mark.encode()
+            page.seek(-len(stamp), os.SEEK_END)
+            return page.read() == stamp.encode()
     except OSError:
         return False
 
@@ -284,15 +283,12 @@ def _is_current(file: Path, mark: str) -> bool:
 FORMATS: Final = (*FLEET_FORMATS, *CI_FORMATS)
 INDEX: Final = "index.html"
 STDOUT: Final = Path("-")
-SUMMARY: Final = "GITHUB_STEP_SUMMARY"  # the variable that names a file to which the commands of a CI step add
+SUMMARY_VARIABLE: Final = "GITHUB_STEP_SUMMARY"  # names the file to which the commands of a CI step append
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """`outputs` are formats with their files, `-` is stdout. `jobs` is the number of processes that make pages.
-
-    `fail_on_missing`: a rule that could not be decided is a failure.
-    """
+    """`outputs` are formats with their files (`-` is stdout), `jobs` is the number of processes that make pages."""
 
     outputs: Sequence[tuple[str, Path]] = ()
     pages: Pages = Pages.FINDINGS
@@ -303,7 +299,7 @@ class ReportOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReportResult:
-    """The gate, how many pages of hosts there are, and what a person should know."""
+    """The gate, the number of host pages, and messages for the user."""
 
     gate: Gate
     pages: int
@@ -311,55 +307,52 @@ class ReportResult:
     notes: Sequence[str]
 
 
-def make_redacted_report(store: StoreReader, wanted: ReportOptions, judge: Judge, names: Names) -> ReportResult:
-    """The same with pseudonyms, which `names` learns; pages that others have made of the store go."""
-    with redacted_copy(store, judge, names) as (copy, known):
-        made = make_report(copy, wanted, known, store.file.parent)
-    return replace(made, warnings=[redact_message(text, names) for text in (*made.warnings, *judge.warnings())])
+def make_redacted_report(store: StoreReader, options: ReportOptions, judge: Judge, names: Names) -> ReportResult:
+    """Make all reports with pseudonyms, which are added to `names`; existing pages of hosts are removed."""
+    with redacted_copy(store, judge, names) as (copy, judge_of_copy):
+        result = make_report(copy, options, judge_of_copy, store.file.parent)
+    return replace(result, warnings=[redact_message(text, names) for text in (*result.warnings, *judge.warnings())])
 
 
-def make_report(store: StoreReader, wanted: ReportOptions, judge: Judge, folder: Path | None = None) -> ReportResult:
-    """Make all of it in a folder, that of the store if none is named, and write the outputs."""
-    folder, presentation = folder or store.file.parent, wanted.presentation
-    with store.moment():
-        addresses = SpilledTexts(store.aside)
-        plan = plan_pages(store, judge, wanted.pages, addresses)
-        if folder != store.file.parent:  # whatever is there has the names of customers
+def make_report(store: StoreReader, options: ReportOptions, judge: Judge, folder: Path | None = None) -> ReportResult:
+    """Make the pages in a folder (by default that of the store), and write the outputs."""
+    folder = folder or store.file.parent
+    with store.snapshot():
+        addresses = SpilledTexts(store.spill_file)
+        pages = plan_pages(store, judge, options.pages, addresses)
+        if folder != store.file.parent:  # existing pages have the names of customers
             remove_pages(folder)
-        failed = make_pages(folder, store.file, plan, judge, wanted.jobs) if wanted.pages is not Pages.NONE else []
+        failed = make_pages(folder, store.file, pages, judge, options.jobs) if options.pages is not Pages.NONE else []
         for page in failed:
             del addresses[page.bundle]
         fleet = Fleet(
-            store,
-            judge,
-            presentation.fail_on,
-            lambda row: addresses.get(row["bundle"]) or "",
-            fail_on_missing=wanted.fail_on_missing,
-        )
+            store, judge, options.presentation.fail_on, lambda row: addresses.get(row["bundle"]) or "",
+            fail_on_missing=options.fail_on_missing,
+        )  # fmt: skip
         with atomic_file(folder / INDEX) as out:
             write_page(fleet, out)
         warnings = [
-            *_write_outputs(fleet, wanted),
+            *_write_outputs(fleet, options),
             *(f"{page.path}: its result is malformed, so it has no page" for page in failed),
             *judge.warnings(),
         ]
     return ReportResult(fleet.overview.gate, len(addresses), warnings, list(judge.notes()))
 
 
-def _write_outputs(fleet: Fleet, wanted: ReportOptions) -> Iterator[str]:
-    """Write the files; what a person should know of them."""
-    for form, file in wanted.outputs:
+def _write_outputs(fleet: Fleet, options: ReportOptions) -> Iterator[str]:
+    """Write the files; yield warnings for the user."""
+    for form, file in options.outputs:
         if form in FLEET_FORMATS:
             with output_stream(file) as out:
                 FLEET_FORMATS[form](fleet, out)
-    forms = [form for form in dict(wanted.outputs) if form in CI_FORMATS]
+    forms = [form for form in dict(options.outputs) if form in CI_FORMATS]
     if not forms:
         return
     marks = {"marks": fleet.judge.mark_document} if fleet.judge.entries else {}
-    with ci_reports(fleet.store, forms, wanted.presentation, **marks) as made:
-        for form, report in made.items():
-            with ExitStack() as until:
-                outs = [until.enter_context(output_stream(file)) for name, file in wanted.outputs if name == form]
+    with ci_reports(fleet.store, forms, options.presentation, **marks) as reports:
+        for form, report in reports.items():
+            with ExitStack() as files:
+                outs = [files.enter_context(output_stream(file)) for name, file in options.outputs if name == form]
                 for piece in report.pieces():
                     for out in outs:
                         out.write(piece)
@@ -368,21 +361,21 @@ def _write_outputs(fleet: Fleet, wanted: ReportOptions) -> Iterator[str]:
 
 @contextmanager
 def output_stream(file: Path) -> Iterator[TextIO]:
-    """Where a format goes: stdout, the end of a CI step's summary, what a link names, a device, else a whole file."""
-    summary = str(file) == os.environ.get(SUMMARY)
-    if file == STDOUT and sys.stdout is None:  # closed before we began: nobody wants it
+    """Open an output: stdout, the end of a CI step's summary, the target of a link, a device, or an atomic file."""
+    is_summary = str(file) == os.environ.get(SUMMARY_VARIABLE)
+    if file == STDOUT and sys.stdout is None:  # it was closed before the program started
         with Path(os.devnull).open("w", encoding="utf-8", errors=SURROGATES) as out:
             yield out
     elif file == STDOUT:
         try:
             yield sys.stdout
             sys.stdout.flush()
-        except BrokenPipeError:  # `| head`: nobody wants the rest; other files and the exit code are as without it
+        except BrokenPipeError:  # `| head`: drop the rest; other files and the exit code are unaffected
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    elif summary or file.is_symlink() or (file.exists() and not file.is_file()):
+    elif is_summary or file.is_symlink() or (file.exists() and not file.is_file()):
         with (
             write_errors(file, UsageError),
-            file.open("a" if summary else "w", encoding="utf-8", newline="", errors=SURROGATES) as out,
+            file.open("a" if is_summary else "w", encoding="utf-8", newline="", errors=SURROGATES) as out,
         ):
             yield out
     else:

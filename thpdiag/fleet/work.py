@@ -1,7 +1,7 @@
-"""What a worker does with one bundle: fetch it if it is far away, tell what content it is, analyse it in the guard;
-and the workers of this machine.
+"""Work on one bundle (fetch it if it is remote, compute its digest, analyse it in the sandbox), and the pool of workers
+of this machine.
 
-All of it is told in results, never by an exception: a batch goes on whatever a bundle does.
+A failure of a bundle becomes a result, not an exception, so that one bundle cannot end the run.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from thpdiag.store.schema import DISK_FULL_ERRNOS
 
 RESUME_HINT = "The stored results are complete; free space, and run it again with --resume."
 CHANGED = "it changed while it was read; once it is complete, --resume takes it again"
-DISK_SPACE = "disk space"  # a limit of the guard: what a child wrote had no room
-MIN_FREE_BYTES = 1 << 20  # bytes; less on the disk is none
+DISK_SPACE = "disk space"  # detail of `Status.LIMIT` when a child process got ENOSPC or EDQUOT
+MIN_FREE_BYTES = 1 << 20  # a disk with less free space counts as full
 MAX_ATTEMPTS: Final = 2
-MAX_ITEM_SECONDS: Final = 86_400.0  # of an archive of archives for all that is in it
-ITEMS_PER_WORKER: Final = 4  # that are handed over before they are worked on
-_PLACE = re.compile(r'File "(?:[^"]*/)?([^"/]+)", line (\d+)')
+MAX_ITEM_SECONDS: Final = 86_400.0  # for one item; for an archive of archives this covers all bundles in it
+ITEMS_PER_WORKER: Final = 4  # items per worker that are submitted in advance
+_TRACEBACK_PLACE = re.compile(r'File "(?:[^"]*/)?([^"/]+)", line (\d+)')
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """What is the same for all bundles of a run.
+    """The settings that all bundles of a run share.
 
-    What is `known` has a result that is not made again. `most` bounds what is fetched for one bundle.
+    Bundles in `known` have a result and are skipped. `max_fetch_bytes` limits the download of one bundle.
     """
 
     analysis: Analysis
@@ -58,12 +58,12 @@ class RunConfig:
     options: Options = Options()  # noqa: RUF009 - frozen
     limits: Limits = Limits()  # noqa: RUF009 - frozen
     known: KnownContents = KnownContents()  # noqa: RUF009 - frozen
-    most: int = 8 << 30
+    max_fetch_bytes: int = 8 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """A bundle whose result is in the store."""
+    """A bundle that was not analysed, because the store has its result."""
 
     sha256: str
     path: str
@@ -75,16 +75,16 @@ Results = Future[list[ItemResult]]
 
 @cache
 def preload(folders: tuple[Path, ...], changes: tuple[str, ...]) -> None:
-    """Have loaded and compiled what every bundle needs, so that no child does it again; for a process that forks.
+    """Load and compile what every bundle needs, in a process that forks, so that its children share it.
 
-    Done once: a worker of a fork server that has done it has nothing left to do.
+    Cached: in a worker whose fork server has called this already it returns at once.
     """
     preload_analysis(_rules(folders, changes))
     freeze_memory()
 
 
 def work_on(item: BundleItem, config: RunConfig) -> list[ItemResult]:
-    """The result of a bundle; of an archive of archives those of all that are in it."""
+    """Return the result of a bundle, or those of all bundles in an archive of archives."""
     if item.refused:
         return [unread_result(item, Status.REFUSED, item.refused)]
     try:
@@ -96,77 +96,83 @@ def work_on(item: BundleItem, config: RunConfig) -> list[ItemResult]:
         raise StoreFullError(f"{config.scratch}: no room to work in ({error.strerror}). {RESUME_HINT}") from error
 
 
-def unread_result(item: BundleItem, status: str, why: str, attempts: int = 1) -> PackedResult:
-    """A bundle that was not read, or to no avail: it is known by its path, not by its content.
+def unread_result(item: BundleItem, status: str, reason: str, attempts: int = 1) -> PackedResult:
+    """Return the result of a bundle that could not be read. Its key is its path, not its content.
 
-    So every failed upload is named in the results, though all have the same content, and no longer once it succeeded.
-    `lost` is one whose worker died.
+    So the results name every failed upload, although all of these may have the same content, and drop the name when
+    the path succeeds later. Status `lost` means that the worker died.
     """
-    return PackedResult(unread_key(item.label), item.label, item.size, str(status), why, attempts)
+    return PackedResult(unread_key(item.label), item.label, item.size, str(status), reason, attempts)
 
 
 def failed_result(item: BundleItem, error: BaseException, attempts: int) -> PackedResult:
-    """A bundle that made thpdiag itself fail, outside of the child process."""
-    why = describe_bug("".join(traceback.format_exception(error)))
-    return unread_result(item, Status.BUG, why, attempts)
+    """Return the result of a bundle on which thpdiag itself failed, outside of the child process."""
+    return unread_result(item, Status.BUG, describe_bug("".join(traceback.format_exception(error))), attempts)
 
 
 def describe_bug(text: str) -> str:
-    """A traceback in a line: what, and where in which file of ours."""
+    """Return a traceback as one line: the error, and the file and line of the last frame."""
     lines = [line for line in text.split("\n") if line.strip()]
-    places = _PLACE.findall(text)
-    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
-    return f"thpdiag failed on it, please report that: {lines[-1].strip() if lines else 'no words'}{where}"
+    places = _TRACEBACK_PLACE.findall(text)
+    place = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
+    return f"thpdiag failed on it, please report that: {lines[-1].strip() if lines else 'no words'}{place}"
 
 
 def _work_on_file(item: BundleItem, config: RunConfig, scratch: Path) -> Iterator[ItemResult]:
     try:
         if is_address(item.place):
-            item = replace(item, place=str(fetch(item.place, scratch, config.most)))
-        inner = open_collection(Path(item.place), scratch)
+            item = replace(item, place=str(fetch(item.place, scratch, config.max_fetch_bytes)))
+        collection = open_collection(Path(item.place), scratch)
     except UnreadError as error:
         _check_free_space(config.scratch)
         yield unread_result(item, Status.REFUSED, str(error))
         return
-    yield from [_work_on_bundle(item, config)] if inner is None else _work_on_collection(inner, item, config)
-
-
-def _work_on_collection(found: Collection, item: BundleItem, config: RunConfig) -> Iterator[ItemResult]:
-    """The results of an archive of archives; of what lies beside them only if something in it is recognised.
-
-    If that is so, and none of the archives is a bundle, they belong to it: all of it is one.
-    """
-    ended = []
-    for one in (replace(inner, label=f"{item.label}/{inner.label}") for inner in found):
-        ended.append(unread_result(one, Status.REFUSED, one.refused) if one.refused else _work_on_bundle(one, config))
-    beside = found.beside and _work_on_bundle(replace(found.beside, label=f"{item.label}/{found.beside.label}"), config)
-    if beside and _is_recognised(beside):
-        yield from [*ended, beside] if any(map(_is_recognised, ended)) else [_work_on_bundle(item, config)]
+    if collection is None:
+        yield _work_on_bundle(item, config)
     else:
-        yield from ended
+        yield from _work_on_collection(collection, item, config)
 
 
-def _is_recognised(done: ItemResult) -> bool:
-    return isinstance(done, Skipped) or done.status != Status.REFUSED
+def _work_on_collection(collection: Collection, item: BundleItem, config: RunConfig) -> Iterator[ItemResult]:
+    """Yield the results of the archives in an archive, and of its other files if something in these is recognised.
+
+    If so, and none of the archives is a bundle, the archives belong to the other files: the whole item is one bundle.
+    """
+    results: list[ItemResult] = []
+    for inner in (replace(inner, label=f"{item.label}/{inner.label}") for inner in collection):
+        refused = unread_result(inner, Status.REFUSED, inner.refused) if inner.refused else None
+        results.append(refused or _work_on_bundle(inner, config))
+    others = collection.siblings
+    other = others and _work_on_bundle(replace(others, label=f"{item.label}/{others.label}"), config)
+    if not other or not _is_recognised(other):
+        yield from results
+    elif any(map(_is_recognised, results)):
+        yield from [*results, other]
+    else:
+        yield _work_on_bundle(item, config)
+
+
+def _is_recognised(result: ItemResult) -> bool:
+    return isinstance(result, Skipped) or result.status != Status.REFUSED
 
 
 def _work_on_bundle(item: BundleItem, config: RunConfig) -> ItemResult:
-    """The result of a bundle; one that somebody is still writing is begun once more."""
+    """Return the result of a bundle. If it changes while it is read, it is read once more."""
     for _ in range(2):
         before = _file_stamp(item)
-        done = _analyze(item, config)
+        result = _analyze(item, config)
         if _file_stamp(item) == before:
-            return done
+            return result
     return unread_result(item, Status.REFUSED, CHANGED)
 
 
 def _file_stamp(item: BundleItem) -> tuple[int, ...] | None:
-    """What changes when a file does; of a folder, when a name in it does."""
+    """Return inode, size and mtime: they change with the file, and for a folder with the names in it."""
     try:
-        found = os.stat(item.place)  # noqa: PTH116 - a name that came from a list
+        status = os.stat(item.place)  # noqa: PTH116 - a name that came from a list
     except (OSError, ValueError):
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _analyze(item: BundleItem, config: RunConfig) -> ItemResult:
@@ -186,15 +192,15 @@ def _analyze(item: BundleItem, config: RunConfig) -> ItemResult:
 
 
 def _check_free_space(scratch: Path) -> None:
-    """A disk that stays full when a bundle has gone from it is no matter of that bundle."""
+    """Raise StoreFullError if the disk is full although the scratch files of the bundle are deleted."""
     if shutil.disk_usage(scratch).free < MIN_FREE_BYTES:
         raise StoreFullError(f"{scratch}: no room to work in. {RESUME_HINT}")
 
 
 def _pack_outcome(sha256: str, item: BundleItem, outcome: Outcome) -> PackedResult:
     if outcome.status is not Status.OK:
-        why = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
-        return PackedResult(sha256, item.label, item.size, outcome.name, why)
+        reason = describe_bug(outcome.detail) if outcome.status is Status.BUG else outcome.sentence
+        return PackedResult(sha256, item.label, item.size, outcome.name, reason)
     document = json.loads(outcome.content)
     status, reason = status_of_document(document)
     if status == Status.REFUSED:
@@ -204,21 +210,21 @@ def _pack_outcome(sha256: str, item: BundleItem, outcome: Outcome) -> PackedResu
 
 
 def status_of_document(document: Mapping[str, Any]) -> tuple[str, str]:
-    """Whether the document speaks of all of the bundle: its status and why; as `analyze` leaves with 3, 6, 5 or 0."""
+    """Return status and reason: whether a document covers the whole bundle, like exit codes 3, 6, 5, 0 of `analyze`."""
     cases = document.get("cases") or [document]
     problems = [problem for case in cases for problem in case["problems"]]
-    undecided = any(case["unknown"] for case in cases)
-    cut = _first_problem([problem for problem in problems if problem["kind"] == "limit"])
-    damage = _first_problem([problem for problem in problems if problem.get("hides") and undecided])
-    if not any(given.get("reader") for case in cases for given in case["inputs"]):
-        return str(Status.REFUSED), "; ".join(filter(None, (NOT_RECOGNISED, cut or damage)))
-    if cut:
-        return str(Status.LIMIT), cut
+    is_undecided = any(case["unknown"] for case in cases)
+    limit = _first_problem([problem for problem in problems if problem["kind"] == "limit"])
+    damage = _first_problem([problem for problem in problems if problem.get("hides") and is_undecided])
+    if not any(row.get("reader") for case in cases for row in case["inputs"]):
+        return str(Status.REFUSED), "; ".join(filter(None, (NOT_RECOGNISED, limit or damage)))
+    if limit:
+        return str(Status.LIMIT), limit
     return (str(Status.PARTIAL), damage) if damage else (str(Status.OK), "")
 
 
 def _first_problem(problems: Sequence[Mapping[str, Any]]) -> str:
-    """The first of them, and how many more there are; empty if there is none."""
+    """Describe the first problem and count the others; empty if there is none."""
     if not problems:
         return ""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -226,7 +232,7 @@ def _first_problem(problems: Sequence[Mapping[str, Any]]) -> str:
 
 
 def rules_digest(config: RunConfig) -> str:
-    """What the rules are where this runs."""
+    """Return the digest of the rules on this machine."""
     return digest(_rules(config.folders, config.changes))
 
 
@@ -236,53 +242,53 @@ def _rules(folders: tuple[Path, ...], changes: tuple[str, ...]) -> tuple[Rule, .
 
 
 class Workers(WorkerPool):
-    """Up to `count` processes of this machine, no more than there are bundles; each forks a confined child for every
-    bundle. To be used as a context.
+    """A pool of up to `count` processes on this machine, each of which forks a confined child for every bundle.
 
-    They come from the fork server, which has loaded what all bundles need, and see nothing of a bundle but its bytes,
-    blindly, and our own JSON. That one dies is not the bundle's doing but that of the machine (want of memory,
-    somebody's kill), so the bundle is tried once more.
+    The processes come from the fork server, which has loaded what all bundles need. They handle a bundle as opaque
+    bytes and parse only the JSON that a child returns. So the death of a worker has an outside cause (the OOM killer,
+    a kill by a user), and the bundle is tried once more. A context manager.
     """
 
     def __init__(self, config: RunConfig, count: int) -> None:
-        super().__init__(count, partial(_set_up, config), fleet.preloaded_modules, MAX_ITEM_SECONDS)
+        super().__init__(count, partial(_make_handler, config), fleet.preloaded_modules, MAX_ITEM_SECONDS)
         self.room = count * ITEMS_PER_WORKER
 
-    def results_of(self, item: BundleItem) -> list[ItemResult]:
-        """For a thread that waits for one item."""
+    def work_on(self, item: BundleItem) -> list[ItemResult]:
+        """Return the results of an item; blocks the calling thread until they are there."""
         attempt = 1
         while (results := self.collect(self.submit(item), item, attempt)) is None:
             attempt += 1
         return results
 
-    def collect(self, begun: Results, item: BundleItem, attempt: int) -> list[ItemResult] | None:
-        """The results of an item; None if it is to be tried again. Raises what is wrong with the run, not the item."""
+    def collect(self, future: Results, item: BundleItem, attempt: int) -> list[ItemResult] | None:
+        """Return the results of an item, or None if it must be tried again; raise errors of the run."""
         try:
-            error = begun.exception()
+            error = future.exception()
         except CancelledError:  # the pool was stopped
             return None
         if error is None:
-            return [replace(one, attempts=attempt) if isinstance(one, PackedResult) else one for one in begun.result()]
+            results = future.result()
+            return [replace(one, attempts=attempt) if isinstance(one, PackedResult) else one for one in results]
         if isinstance(error, ThpdiagError):
             raise error
         if isinstance(error, TimeoutError):
-            why = f"no result within {MAX_ITEM_SECONDS / 3600:g} hours"
-            return [unread_result(item, Status.TIMEOUT, why, attempt)]
+            reason = f"no result within {MAX_ITEM_SECONDS / 3600:g} hours"
+            return [unread_result(item, Status.TIMEOUT, reason, attempt)]
         if not isinstance(error, WorkerDiedError | OSError | MemoryError):
             return [failed_result(item, error, attempt)]
         if attempt < MAX_ATTEMPTS:
             return None
         if isinstance(error, WorkerDiedError):
-            why = f"the worker process was killed {error}, twice"
+            reason = f"the worker process was killed {error}, twice"
         else:
-            why = f"the worker process failed twice ({error or 'no memory'})"
-        return [unread_result(item, "lost", why, attempt)]
+            reason = f"the worker process failed twice ({error or 'no memory'})"
+        return [unread_result(item, "lost", reason, attempt)]
 
-    def look(self) -> None:
-        """A worker that dies is replaced by the pool: there is nothing to look after."""
+    def check_alive(self) -> None:
+        """Do nothing: the pool replaces a worker that dies."""
 
 
-def _set_up(config: RunConfig) -> Handler:
-    """In a worker."""
+def _make_handler(config: RunConfig) -> Handler:
+    """Prepare a worker process; return the function that it calls for each item."""
     preload(config.folders, config.changes)
     return partial(work_on, config=config)

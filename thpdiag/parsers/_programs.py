@@ -33,7 +33,7 @@ def printed_records(
 def ending_of(run: ProgramRun, secret: str = "\0") -> tuple[str, ProblemKind]:
     """How a program ended that did not do so well; its complaint is kept back if it holds the `secret`."""
     why = f" ({quoted(run.complaint)})" if run.complaint and secret not in run.complaint else ""
-    return f"{run.ending}{why}", ProblemKind.LIMIT if run.ending.by_limit else ProblemKind.DAMAGED
+    return f"{run.ending}{why}", ProblemKind.LIMIT if run.ending.is_limit else ProblemKind.DAMAGED
 
 
 def path_on_host(source: Source) -> str:

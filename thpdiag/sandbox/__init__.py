@@ -1,6 +1,6 @@
-"""One disposable child process per bundle, so that a hostile or unlucky one costs itself only.
+"""The sandbox: one disposable child process per bundle, so that a hostile bundle can harm only its own analysis.
 
-`supervise.run_in_child` forks, confines the child, watches it and names how it ended; the child is given what it may
-read, and hands back bytes of known length. `preload` has processes that do the same for parents with threads, in a pool
-whose dead are replaced (`WorkerPool`). `programs` runs sadf and pmrep. Nothing here knows what a bundle is.
+`supervise.run_in_child` forks a child, confines and watches it, and returns how it ended with the bytes of its answer.
+`preload.WorkerPool` does the same for parents with threads, and replaces workers that die. `programs` runs sadf and
+pmrep. Nothing here depends on the format of bundles.
 """

@@ -1,17 +1,17 @@
-"""Confinement of a process by itself: rlimits, an empty network, Landlock, seccomp, death with its parent.
+"""Self-confinement of a process: rlimits, an empty network namespace, Landlock, seccomp, death with its parent.
 
-There is no way back. What this kernel lacks is left out, layer by layer, and `confine` says which are in force.
-Landlock needs no rights, since Linux 5.13: this process, and what it starts, may open only what is named. Its version
-(ABI) says what can be restricted: 1 files; 2 renames between folders; 3 truncation; 4 TCP; 5 ioctl of devices; 6
+Confinement is irreversible. Layers that this kernel lacks are left out, and `confine` returns those in force. Landlock
+(Linux 5.13 and later) needs no privileges: this process and its children may open only the named paths. Its ABI version
+determines what can be restricted: 1 files; 2 renames between folders; 3 truncation; 4 TCP; 5 ioctl of devices; 6
 signals and abstract sockets.
 
-The seccomp filter of a few hundred bytes is about what Landlock leaves: sockets of all families (those with a path
-too), memory and queues that outlive their process (System V, POSIX), other processes' memory, modes, owners, times and
-attributes of files, namespaces, mounts, clocks, keys, and parts of the kernel that are new or large (bpf, io_uring,
-userfaultfd, perf). All else is allowed, so that an interpreter and the programs of readers work: what is refused gives
-EPERM. A call of another architecture (i386, x32), whose numbers mean other calls, ends the process. Newer kernels look
-through the filter once for each number, so that it costs nothing after that. Numbers from 424 on are those of all
-architectures. `clone3` is said not to be there, as its flags cannot be looked at; libraries then take `clone`.
+The seccomp filter of a few hundred bytes covers what Landlock does not: sockets of all families (Unix sockets too),
+memory and queues that outlive their process (System V, POSIX), memory of other processes, modes, owners, times and
+attributes of files, namespaces, mounts, clocks, keys, and new or large kernel subsystems (bpf, io_uring, userfaultfd,
+perf). Everything else is allowed, so that the interpreter and the programs of parsers work; refused calls return EPERM.
+A call of another architecture (i386, x32), whose numbers mean other calls, kills the process. Newer kernels evaluate
+the filter once per call number and cache the result, so it has no cost after that. Numbers from 424 on are the same on
+all architectures. `clone3` returns ENOSYS, since seccomp cannot inspect its flags; libraries then use `clone`.
 
 Source: Documentation/userspace-api/landlock.rst, linux/landlock.h, linux/prctl.h, linux/sched.h, linux/seccomp.h,
 linux/filter.h, linux/audit.h; arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h, which is
@@ -38,8 +38,8 @@ from pathlib import Path
 
 from thpdiag.sandbox.outcome import MIB, Allowed, Layer, Limits
 
-# Of x86_64 and of aarch64; None where there is no such call.
-_REFUSED: dict[str, tuple[int | None, int | None]] = {
+# System call numbers of x86_64 and aarch64; None where there is no such call.
+_REFUSED_CALLS: dict[str, tuple[int | None, int | None]] = {
     "socket": (41, 198), "socketpair": (53, 199),
     "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "shmdt": (67, 197),
     "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192),
@@ -68,26 +68,26 @@ _REFUSED: dict[str, tuple[int | None, int | None]] = {
     "pidfd_getfd": (438, 438), "process_madvise": (440, 440),
 }  # fmt: skip
 _CLONE, _CLONE3, _IOCTL = (56, 220), 435, (16, 29)
-_NAMESPACES = 0x7E020000  # flags of clone: new mount, cgroup, uts, ipc, user, pid and network namespaces
-_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: type into the terminal that standard input may be
-_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # the column above, and the architecture to audit
+_NAMESPACE_FLAGS = 0x7E020000  # of clone: new mount, cgroup, uts, ipc, user, pid and network namespaces
+_TERMINAL_IOCTLS = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: inject input into the terminal on standard input
+_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column in the table above, AUDIT_ARCH value
 _X32_BIT = 0x40000000
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 _LOAD, _IF_EQUAL, _IF_AT_LEAST, _IF_ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST, _SECOND = 0, 4, 16, 24  # offsets in seccomp_data; of arguments the low half
+_NUMBER, _ARCHITECTURE, _ARGUMENT_0, _ARGUMENT_1 = 0, 4, 16, 24  # offsets in seccomp_data; low halves of arguments
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
 
 
 def seccomp_filter() -> bytes:
-    """The filter of this machine as the kernel takes it; empty where its system calls are not known."""
-    known = _MACHINES.get(platform.machine())
-    if known is None or struct.calcsize("P") != 8:
+    """Return the BPF program for this machine; empty for an unknown architecture."""
+    machine = _MACHINES.get(platform.machine())
+    if machine is None or struct.calcsize("P") != 8:
         return b""
-    return b"".join(struct.pack("=HBBI", *instruction) for instruction in _instructions(*known))
+    return b"".join(struct.pack("=HBBI", *instruction) for instruction in _instructions(*machine))
 
 
 def _instructions(column: int, architecture: int) -> Iterator[tuple[int, int, int, int]]:
-    """Code, how many to skip if so and if not, operand. Each test skips the return behind it unless it holds."""
+    """Yield BPF instructions: code, jump if true, jump if false, operand. A test that fails skips its return."""
     refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     yield _LOAD, 0, 0, _ARCHITECTURE
     yield _IF_EQUAL, 1, 0, architecture
@@ -95,20 +95,20 @@ def _instructions(column: int, architecture: int) -> Iterator[tuple[int, int, in
     yield _LOAD, 0, 0, _NUMBER
     yield _IF_AT_LEAST, 0, 1, _X32_BIT
     yield _RETURN, 0, 0, _KILL
-    for number in sorted(row[column] or 0 for row in _REFUSED.values() if row[column] is not None):
+    for number in sorted(row[column] or 0 for row in _REFUSED_CALLS.values() if row[column] is not None):
         yield _IF_EQUAL, 0, 1, number
         yield refuse
     yield _IF_EQUAL, 0, 1, _CLONE3
     yield _RETURN, 0, 0, _ERRNO | errno.ENOSYS
     yield _IF_EQUAL, 0, 4, _CLONE[column]
-    yield _LOAD, 0, 0, _FIRST
-    yield _IF_ANY_BIT, 0, 1, _NAMESPACES
+    yield _LOAD, 0, 0, _ARGUMENT_0
+    yield _IF_ANY_BIT, 0, 1, _NAMESPACE_FLAGS
     yield refuse
     yield _RETURN, 0, 0, _ALLOW
     yield _IF_EQUAL, 0, 4, _IOCTL[column]
-    yield _LOAD, 0, 0, _SECOND
-    yield _IF_EQUAL, 1, 0, _TERMINAL_INPUT[0]
-    yield _IF_EQUAL, 0, 1, _TERMINAL_INPUT[1]
+    yield _LOAD, 0, 0, _ARGUMENT_1
+    yield _IF_EQUAL, 1, 0, _TERMINAL_IOCTLS[0]
+    yield _IF_EQUAL, 0, 1, _TERMINAL_IOCTLS[1]
     yield refuse
     yield _RETURN, 0, 0, _ALLOW
 
@@ -118,7 +118,7 @@ class _Program(ctypes.Structure):
 
 
 def install_filter(libc: ctypes.CDLL, content: bytes) -> None:
-    """Put the filter over this process, for good; it must have given up new privileges. OSError as the kernel says."""
+    """Install the filter irreversibly. The process must have set no_new_privs. Raises OSError."""
     program = _Program(len(content) // 8, content)
     zero = ctypes.c_ulong(0)
     if libc.prctl(ctypes.c_int(_PR_SET_SECCOMP), ctypes.c_ulong(_MODE_FILTER), ctypes.byref(program), zero, zero) < 0:
@@ -131,23 +131,23 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def syscall(number: int, *arguments: object) -> int:
-    """A system call by its number; OSError as the kernel says."""
+    """Make a system call by number; raises OSError."""
     return _check(_LIBC.syscall(ctypes.c_long(number), *arguments))
 
 
 def die_with_parent(signal: int) -> None:
-    """This signal comes when the thread that forked this process ends."""
+    """Have the kernel send this signal when the thread that forked this process ends."""
     _prctl(_DEATH_SIGNAL, signal)
 
 
 def adopt_orphans() -> None:
-    """What a child leaves behind becomes a child of this process, to be found and ended."""
+    """Become the subreaper: orphaned descendants become children of this process, which can kill them."""
     _prctl(_SUBREAPER, 1)
 
 
-def _prctl(what: int, value: int) -> None:
+def _prctl(option: int, value: int) -> None:
     zero = ctypes.c_ulong(0)
-    _check(_LIBC.prctl(ctypes.c_int(what), ctypes.c_ulong(value), zero, zero, zero))
+    _check(_LIBC.prctl(ctypes.c_int(option), ctypes.c_ulong(value), zero, zero, zero))
 
 
 def _check(result: int) -> int:
@@ -157,27 +157,27 @@ def _check(result: int) -> int:
     return result
 
 
-_CREATE, _ADD, _RESTRICT = 444, 445, 446
-_ASK_VERSION = 1
-_BENEATH = 1  # a rule for a path and what lies below it
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # system calls landlock_*
+_GET_VERSION_FLAG = 1
+_PATH_BENEATH = 1  # type of a rule for a path and everything below it
 _EXECUTE, _WRITE, _READ, _LIST, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
-_OF_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE  # the others make sense for folders only
-_FILES = {1: 13, 2: 14, 3: 15, 4: 15}  # by version: that many bits, from the lowest
-_NEWEST_FILES = 16
-_TCP, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
+_FILE_RIGHTS = _EXECUTE | _WRITE | _READ | _TRUNCATE  # the other rights apply to folders only
+_RIGHT_BITS = {1: 13, 2: 14, 3: 15, 4: 15}  # number of file system rights by version
+_NEWEST_RIGHT_BITS = 16
+_TCP_RIGHTS, _SCOPES = 0b11, 0b11  # bind and connect; abstract sockets and signals
 _TCP_SINCE, _SCOPES_SINCE = 4, 6
 
 
 def landlock_version() -> int:
-    """The version of the kernel's Landlock; 0 if it has none or it is switched off."""
+    """Return the version of the kernel's Landlock; 0 if it has none or it is disabled."""
     try:
-        return syscall(_CREATE, None, ctypes.c_size_t(0), ctypes.c_uint32(_ASK_VERSION))
+        return syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), ctypes.c_uint32(_GET_VERSION_FLAG))
     except OSError:
         return 0
 
 
 class LandlockRight(Enum):
-    """What may be done with a path and what lies below it. What is read may be executed too: programs of readers."""
+    """Rights to a path and everything below it. READ includes execution, for the programs of parsers."""
 
     LIST = _LIST
     READ = _EXECUTE | _READ | _LIST
@@ -185,88 +185,87 @@ class LandlockRight(Enum):
 
 
 def landlock_restrict(rights: Sequence[tuple[Path, LandlockRight]]) -> int:
-    """From here on nothing else can be opened, and no TCP; gives the version, 0 for none.
+    """Allow opening only these paths, and no TCP. Return the Landlock version, 0 if there is none.
 
-    Files that are open stay so. A path that is not there is left out. It needs no new privileges (prctl).
+    Open files stay open. Missing paths are left out. The process must have set no_new_privs (prctl).
     """
-    known = landlock_version()
-    if not known:
+    version = landlock_version()
+    if not version:
         return 0
-    files = (1 << _FILES.get(known, _NEWEST_FILES)) - 1
-    handled = [files, *([_TCP] if known >= _TCP_SINCE else ()), *([_SCOPES] if known >= _SCOPES_SINCE else ())]
+    file_rights = (1 << _RIGHT_BITS.get(version, _NEWEST_RIGHT_BITS)) - 1
+    tcp = [_TCP_RIGHTS] if version >= _TCP_SINCE else []
+    handled = [file_rights, *tcp, *([_SCOPES] if version >= _SCOPES_SINCE else ())]
     attributes = (ctypes.c_uint64 * len(handled))(*handled)
-    rules = syscall(_CREATE, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
+    ruleset = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_uint32(0))
     try:
         for path, right in rights:
-            with suppress(OSError):  # not there, or a pipe, which nobody opens by a name
-                _allow(rules, path, right.value & files)
-        syscall(_RESTRICT, ctypes.c_int(rules), ctypes.c_uint32(0))
+            with suppress(OSError):  # the path does not exist, or is a pipe, which cannot be opened by name
+                _allow(ruleset, path, right.value & file_rights)
+        syscall(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
-        os.close(rules)
-    return known
+        os.close(ruleset)
+    return version
 
 
-class _Beneath(ctypes.Structure):
+class _PathBeneath(ctypes.Structure):
     _pack_ = 1
     _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
 
 
-def _allow(rules: int, path: Path, rights: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _allow(ruleset: int, path: Path, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
-        if not stat.S_ISDIR(os.fstat(place).st_mode):
-            rights &= _OF_FILES
-        rule = _Beneath(rights, place)
-        syscall(_ADD, ctypes.c_int(rules), ctypes.c_int(_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0))
+        if not stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            rights &= _FILE_RIGHTS
+        rule = ctypes.byref(_PathBeneath(rights, descriptor))
+        syscall(_ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_PATH_BENEATH), rule, ctypes.c_uint32(0))
     finally:
-        os.close(place)
+        os.close(descriptor)
 
 
-SPARE_MEMORY, SPARE_SECONDS = 64 * MIB, 5  # above the limit: to say that it was reached
+SPARE_MEMORY, SPARE_SECONDS = 64 * MIB, 5  # between soft and hard limit, to report that the limit was reached
 _SYSTEM_PATHS = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/localtime", "/dev/urandom", "/dev/zero")
-# What pmrep and sadf, the programs that readers start, look up; a customer's bytes are in none of them.
+# Files that pmrep and sadf, which parsers start, look up; none of them has data of a customer.
 _PROGRAM_PATHS = ("/etc/pcp.conf", "/etc/pcp.env", "/etc/pcp", "/var/lib/pcp", "/etc/sysconfig/sysstat", "/etc/sysstat")
-
-
-# What the interpreter, its libraries and the programs of readers look up; no variable of the analyst's but these.
+# Variables for the interpreter, its libraries and the programs of parsers; all others of the user are removed.
 _VARIABLES = re.compile(r"PATH|HOME|LANG|LANGUAGE|LC_\w+|TZ|TMPDIR|OPENBLAS_NUM_THREADS|PYDANTIC_DISABLE_PLUGINS")
-_MAX_PROCESSES = 64  # with threads
-_COUNTED_SINCE = (5, 14)  # Linux counts the processes of each user namespace for themselves
+_MAX_PROCESSES = 64  # including threads
+_NAMESPACE_COUNT_SINCE = (5, 14)  # from this kernel on RLIMIT_NPROC counts each user namespace separately
 
 
-def confine(limits: Limits, cell: Allowed, parent: int) -> tuple[Layer, ...]:
-    """The layers that are in force now. `parent` is the process that forked this one."""
+def confine(limits: Limits, allowed: Allowed, parent: int) -> tuple[Layer, ...]:
+    """Confine this process, and return the layers in force. `parent` is the process that forked this one."""
     _set_limits(limits)
-    found = [Layer.LIMITS]
+    layers = [Layer.LIMITS]
     with suppress(OSError):
-        _prctl(_NO_NEW_PRIVS, 1)  # no program gains rights by set-uid or by capabilities of its file
-        found.append(Layer.PRIVILEGES)
+        _prctl(_NO_NEW_PRIVS, 1)  # no program gains rights by set-uid or file capabilities
+        layers.append(Layer.PRIVILEGES)
     with suppress(OSError):
-        # Not even loopback is up. In a user namespace root would lose its right to read files of others.
-        own_user_namespace = 0 if os.geteuid() == 0 else _NEW_USER
-        _check(_LIBC.unshare(_NEW_NET | own_user_namespace))
-        found.append(Layer.NETWORK)
-        if own_user_namespace and _kernel() >= _COUNTED_SINCE:
-            # Elsewhere the limit counts whatever the user runs on the machine, or root, whom it does not bind.
+        # Not even loopback is up. Root gets no user namespace, where it could not read files of other users.
+        user_namespace = 0 if os.geteuid() == 0 else _NEW_USER
+        _check(_LIBC.unshare(_NEW_NET | user_namespace))
+        layers.append(Layer.NETWORK)
+        if user_namespace and _kernel() >= _NAMESPACE_COUNT_SINCE:
+            # Otherwise the limit would count all processes of the user, and it does not apply to root.
             resource.setrlimit(resource.RLIMIT_NPROC, (_MAX_PROCESSES, _MAX_PROCESSES))
     with suppress(OSError):
-        if landlock_restrict(_rights(cell)):
-            found.append(Layer.FILES)
-    with suppress(OSError):  # after all that changes rights, which would undo it
-        _prctl(_DUMPABLE, 0)  # no dump of memory, not even through a pipe to a collector, which asks no limit
+        if landlock_restrict(_rights(allowed)):
+            layers.append(Layer.FILES)
+    with suppress(OSError):  # after all changes of credentials, which would reset these two
+        _prctl(_DUMPABLE, 0)  # no core dump, not even to a pipe, for which RLIMIT_CORE is ignored
         die_with_parent(signal.SIGKILL)
-        found.append(Layer.PARENT)
-    if os.getppid() != parent:  # it ended before it was watched
+        layers.append(Layer.PARENT)
+    if os.getppid() != parent:  # the parent ended before `die_with_parent`
         os._exit(1)
-    with suppress(OSError):  # the last: it refuses some of the above
+    with suppress(OSError):  # last, since it refuses some of the calls above
         if content := seccomp_filter():
             install_filter(_LIBC, content)
-            found.append(Layer.SYSTEM_CALLS)
-    return tuple(found)
+            layers.append(Layer.SYSTEM_CALLS)
+    return tuple(layers)
 
 
 def forget_environment() -> None:
-    """Leave in this process no variable that is not needed, such as keys of a store: its memory is overwritten."""
+    """Remove all unneeded variables, such as credentials of a store, and overwrite their memory."""
     pointers = ctypes.POINTER(ctypes.c_void_p).in_dll(_LIBC, "environ")
     blocks: list[tuple[int, int]] = []
     for number in count():
@@ -285,19 +284,18 @@ def _kernel() -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", platform.release())[:2])
 
 
-def _rights(cell: Allowed) -> list[tuple[Path, LandlockRight]]:
-    """What may be opened, and what for."""
-    write = [Path(os.devnull), *([cell.scratch] if cell.scratch else ())]
-    stdin = [] if cell.stdin is None else [Path("/dev/stdin")]  # a program may open its input by this name
+def _rights(allowed: Allowed) -> list[tuple[Path, LandlockRight]]:
+    write = [Path(os.devnull), *([allowed.scratch] if allowed.scratch else ())]
+    stdin = [] if allowed.stdin is None else [Path("/dev/stdin")]  # a program may open its input by this name
     return [
-        *((path, LandlockRight.READ) for path in (*_interpreter(), *cell.read, *stdin)),
-        *((path, LandlockRight.LIST) for path in cell.names),
+        *((path, LandlockRight.READ) for path in (*_interpreter_paths(), *allowed.read, *stdin)),
+        *((path, LandlockRight.LIST) for path in allowed.names),
         *((path, LandlockRight.WRITE) for path in write),
     ]
 
 
 def raise_memory_limit() -> None:
-    """A little more memory, to say that there was not enough."""
+    """Raise the memory limit by `SPARE_MEMORY`, to be able to report that it was reached."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
@@ -312,14 +310,14 @@ def _set_limits(limits: Limits) -> None:
         resource.RLIMIT_CORE: (0, 0),
     }
     for which, (soft, hard) in bounds.items():
-        most = resource.getrlimit(which)[1]
-        if most != resource.RLIM_INFINITY:
-            soft, hard = min(soft, most), min(hard, most)
+        max_hard = resource.getrlimit(which)[1]
+        if max_hard != resource.RLIM_INFINITY:
+            soft, hard = min(soft, max_hard), min(hard, max_hard)
         resource.setrlimit(which, (soft, hard))
 
 
 def _address_space() -> int:
-    """The address space of this process; /proc/self/statm is pages, the first of them all."""
+    """Return the address space of this process: the first field of /proc/self/statm, in pages."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     except (OSError, ValueError, IndexError):
@@ -327,15 +325,15 @@ def _address_space() -> int:
     return pages * resource.getpagesize()
 
 
-def _interpreter() -> list[Path]:
-    """Python, its packages, ours, and what its libraries and the programs of readers need of the system."""
-    own = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])]
+def _interpreter_paths() -> list[Path]:
+    """Return the paths of Python, its packages, thpdiag, and system files for libraries and programs of parsers."""
+    prefixes = [sys.prefix, sys.base_prefix, str(Path(__file__).parents[1])]
     packages = [entry for entry in sys.path if entry.startswith("/") and entry not in ("/", _working_folder())]
-    return [Path(path) for path in (*own, *packages, *_SYSTEM_PATHS, *_PROGRAM_PATHS)]
+    return [Path(path) for path in (*prefixes, *packages, *_SYSTEM_PATHS, *_PROGRAM_PATHS)]
 
 
 def _working_folder() -> str:
-    """The folder we stand in, which `python -m` puts among the packages."""
+    """Return the current folder, which `python -m` adds to `sys.path`."""
     try:
         return str(Path.cwd())
     except OSError:

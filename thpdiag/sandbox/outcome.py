@@ -1,7 +1,7 @@
-"""Limits of a child process, what it may touch, and the outcome of its call: one of eight names, and the bytes it gave.
+"""The limits and permissions of a child process, and the outcome of its call: one of eight statuses, and an answer.
 
-The reading of a bundle has limits of its own (`thpdiag.bundle.limits`), which cut the input and still give a document.
-These are the net below them: with 300 s of CPU for reading, more is left to judge what was read.
+Reading a bundle has its own limits (`thpdiag.bundle.limits`), which cut the input and still give a document. The limits
+here are the safety net: reading has 300 s of CPU, and these leave more time to evaluate the rules.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes unless said otherwise.
+    """The limits of a child, in bytes unless the name has another unit.
 
-    `memory` is address space beyond that of the process which forks, for a preloaded one has much of it that is not
-    used. `files` are open ones: a folder that is walked holds one per level, of which there may be 128. Time limits
-    hold for the child; programs that it starts have their own and end with it. `scratch` is all that lies in its folder
-    for scratch files. With `every_layer` no call is made unless all of `Layer` are in force.
+    `memory` is address space in addition to that of the parent, since a preloaded parent has much unused address space.
+    `files` limits open files: walking a folder needs one per level, and there may be 128 levels. Time limits apply to
+    the child; programs that it starts have their own and end with it. `scratch` limits the content of the scratch
+    folder. With `every_layer` the call is refused unless all of `Layer` are in force.
     """
 
     cpu_seconds: int = 420
@@ -32,13 +32,13 @@ class Limits:
     file_size: int = 256 * MIB
     files: int = 256
     answer: int = 64 * MIB
-    said: int = MIB  # on stdout and stderr, which nobody reads but for the end of a crash
+    output: int = MIB  # on stdout and stderr, of which only the end is kept, for crashes
     scratch: int = 4096 * MIB
     every_layer: bool = False
 
 
 class Layer(StrEnum):
-    """What stands between a child and the machine."""
+    """The layers of confinement between a child and the machine."""
 
     LIMITS = "limits of memory, CPU time, file size and open files"
     PRIVILEGES = "no new privileges"
@@ -50,9 +50,9 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What the child may touch: it reads these paths and the interpreter's own, and writes into `scratch` or nowhere.
+    """What the child may access: it may read these paths and those of the interpreter, and write to `scratch` only.
 
-    `names` are folders of which it may see what is in them. `stdin` is the open file that it gets as standard input.
+    `names` are folders that it may list. `stdin` is the file descriptor that becomes its standard input.
     """
 
     read: tuple[Path, ...] = ()
@@ -61,40 +61,40 @@ class Allowed:
     stdin: int | None = None
 
 
-_FAULTS = frozenset(
+_FAULT_SIGNALS = frozenset(
     {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGSYS, signal.SIGTRAP}
 )
 
 
 class Status(StrEnum):
-    """The name of an end."""
+    """How a call ended."""
 
     OK = "ok"
-    PARTIAL = "partial"  # the answer says that part of the input was lost
-    LIMIT = "limit"  # `detail` says which; with an answer: the answer says what was cut
+    PARTIAL = "partial"  # the answer reports that part of the input was lost
+    LIMIT = "limit"  # `detail` names the limit; if there is an answer, it reports what was cut
     TIMEOUT = "timeout"
     OUT_OF_MEMORY = "out of memory"
-    SIGNAL = "signal"  # `detail` is its number
-    REFUSED = "refused"  # a mistake of the user, which is told
-    BUG = "bug"  # a mistake of thpdiag
+    SIGNAL = "signal"  # `detail` is the number of the signal
+    REFUSED = "refused"  # an error of the user; `detail` is the message
+    BUG = "bug"  # an error of thpdiag
 
 
 _CODES: Final[Mapping[str, int]] = {Status.OK: 0, Status.REFUSED: 3, Status.PARTIAL: 5, Status.BUG: 70}
 
 
 def exit_code(name: str) -> int:
-    """The exit code of an end that is known by its name alone, `signal 11`; 6 for one that has no name here.
+    """Return the exit code of a status as text (`signal 11`); 6 for an unknown one.
 
-    A fault is a mistake of ours or of a library. A plain kill comes from outside, most often for want of memory.
+    A fault is a bug of thpdiag or of a library. SIGKILL comes from outside, mostly from the OOM killer.
     """
     if name.startswith(f"{Status.SIGNAL} "):
-        return 70 if int(name.removeprefix(f"{Status.SIGNAL} ")) in _FAULTS else 6
+        return 70 if int(name.removeprefix(f"{Status.SIGNAL} ")) in _FAULT_SIGNALS else 6
     return _CODES.get(name, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a call gives: the bytes, and whether they speak of all of the input."""
+    """What a call returns: bytes, and whether they cover the whole input."""
 
     content: bytes
     status: Status = Status.OK
@@ -103,7 +103,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a call ended. `content` is what it gave, empty if it was ended before; `said` what it wrote beside.
+    """How a call ended. `content` is its answer, empty if it was stopped; `output` the end of stdout and stderr.
 
     `code` is the exit code of a refused call. `missing` are the layers that this machine does not have.
     """
@@ -111,25 +111,25 @@ class Outcome:
     status: Status
     detail: str = ""
     content: bytes = b""
-    said: str = ""
+    output: str = ""
     code: int = 0
     missing: tuple[Layer, ...] = ()
 
     @property
     def name(self) -> str:
-        """The named status in a word or two: `ok`, `limit (cpu)`, `signal 11`."""
+        """The status as text: `ok`, `limit (cpu)`, `signal 11`."""
         if self.status is Status.SIGNAL:
             return f"signal {self.detail}"
         return f"{self.status} ({self.detail})" if self.status is Status.LIMIT else str(self.status)
 
     @property
     def exit_code(self) -> int:
-        """As the command line leaves (`thpdiag.errors.EXIT_CODES`)."""
+        """The exit code of the command line (`thpdiag.errors.EXIT_CODES`)."""
         return self.code if self.status is Status.REFUSED else exit_code(self.name)
 
     @property
     def sentence(self) -> str:
-        """What happened, for a person."""
+        """What happened, as a sentence for the user."""
         if self.status is Status.SIGNAL:
             word = signal.strsignal(int(self.detail)) or "unknown"
             hint = "; the kernel may do this if memory is short" if self.detail == str(int(signal.SIGKILL)) else ""

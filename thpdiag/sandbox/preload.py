@@ -1,8 +1,8 @@
-"""Processes with one thread that have imported what their calls need, so that children are forked from them cheaply.
+"""Single-threaded worker processes with preloaded modules, from which sandboxed children are forked cheaply.
 
-For parents that have threads (a scheduler's worker, a web server, a batch) or whose memory is large. The processes come
-from multiprocessing's fork server, which has no customer's bytes and no thread; they read nothing but our calls and the
-answers of their children. A process that dies costs the call that it was at, is named by its exit code, and replaced.
+They serve parents with threads (a Dask worker, a web server, triage) or large memory. The workers come from
+multiprocessing's fork server, which has no threads and no customer data; they read only messages of the parent and the
+answers of their children. The death of a worker fails only its current call, and the worker is replaced.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from thpdiag.sandbox.confine import die_with_parent, landlock_version
 from thpdiag.sandbox.outcome import Allowed, Answer, Layer, Limits, Outcome, Status
 from thpdiag.sandbox.supervise import Call, run_in_child
 
-TIED: Final = "thpdiag.sandbox.tied"
-GC_THRESHOLD: Final = 10_000  # new containers between two collections; Python's 700 cost a child 1 % of its time
+TIED_MODULE: Final = "thpdiag.sandbox.tied"
+GC_THRESHOLD: Final = 10_000  # allocations between two collections; Python's 700 cost a child 1 % of its time
 MAX_FAILED_STARTS: Final = 3  # in a row
 TERMINAL_SIGNALS: Final = frozenset((signal.SIGINT, signal.SIGTERM, signal.SIGHUP))
-LEAVE_SIGNAL: Final = signal.SIGUSR1  # to a worker, which ends its child and what that has begun; no terminal sends it
-LEAVE_SECONDS: Final = 3.0  # in which it has to
+STOP_SIGNAL: Final = signal.SIGUSR1  # makes a worker kill its child and exit; terminals do not send it
+STOP_TIMEOUT_S: Final = 3.0  # after which a worker is killed
 CANNOT_START: Final = (
     "worker processes exit as soon as they start; the machine may be out of memory or processes. Stored results are "
     "complete, and --resume continues from there"
@@ -45,33 +45,32 @@ Handler = Callable[[Any], Any]
 
 
 def fork_server_context(modules: Sequence[str]) -> ForkServerContext:
-    """The context in which processes begin with these modules; the fork server is one for the whole program.
+    """Return the multiprocessing context whose processes start with these modules loaded.
 
-    What their import loads and fills (rules, patterns, caches) each child has without work of its own; what a child
-    adds ends with it.
+    There is one fork server per program. Children share what the modules load at import (rules, patterns, caches).
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's threads would be in the way of a fork
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # threads of numpy would make forks unsafe
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, *modules])
     return context
 
 
 def start_fork_server(modules: Sequence[str]) -> None:
-    """Have the fork server begin to load these modules; returns at once. It ends with this program, even as it loads.
+    """Start the fork server, which loads these modules in the background and ends with this program.
 
-    If it cannot begin, that is left to whoever needs it. Only from the main thread: the kernel ties a process to the
-    thread that forked it, and another thread may end before the program.
+    A failure is ignored here, since the first worker reports it. Other threads than the main one do nothing: the kernel
+    ties the fork server to the thread that forked it, which may end before the program.
     """
     if threading.current_thread() is threading.main_thread():
-        fork_server_context([TIED, *modules])
+        fork_server_context([TIED_MODULE, *modules])
         with suppress(OSError), signals_blocked():
             forkserver.ensure_running()
 
 
 def freeze_memory() -> None:
-    """Take all objects that exist out of the garbage collector's sight, so that children go on sharing their memory.
+    """Exempt all existing objects from garbage collection, so that children keep sharing their memory.
 
-    New ones it looks at rarely, for most of them are a child's and end with it.
+    New objects are collected rarely, since most of them belong to a child and end with it.
     """
     gc.collect()
     gc.freeze()
@@ -80,10 +79,10 @@ def freeze_memory() -> None:
 
 @contextmanager
 def signals_blocked() -> Iterator[None]:
-    """A process begun within never gets what a terminal sends to all its processes; this one gets it afterwards."""
+    """Block the terminal signals: processes started in this context inherit the mask; this one gets them afterwards."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
     try:
-        resource_tracker.ensure_running()  # it unblocks two of them
+        resource_tracker.ensure_running()  # unblocks two of the signals
         signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL_SIGNALS)
         yield
     finally:
@@ -91,7 +90,7 @@ def signals_blocked() -> Iterator[None]:
 
 
 class WorkerDiedError(Exception):
-    """A process ended while it was at a message; `code` is its exit code, negative for a signal."""
+    """A worker died while it handled a message; `code` is its exit code, negative for a signal."""
 
     def __init__(self, code: int | None) -> None:
         super().__init__(code)
@@ -102,21 +101,21 @@ class WorkerDiedError(Exception):
 
 
 WORKER_ERRORS: Final = (WorkerDiedError, WorkersError, TimeoutError, OSError)
-MESSAGE_ERRORS: Final = (pickle.PicklingError, TypeError, AttributeError)  # of a message that pickle does not know
+MESSAGE_ERRORS: Final = (pickle.PicklingError, TypeError, AttributeError)  # for a message that cannot be pickled
 
 
 class Worker:
-    """A process of the fork server. `setup`, called there once, gives the handler that answers one message at a time.
+    """A worker process. `setup` is called there once and returns the handler, which answers one message at a time.
 
-    It ends with this program, however that ends: at the end of its pipe, and with the fork server. To be used as a
-    context, at whose end it is gone with all that it began.
+    It ends with this program, however that ends, since its pipe closes. A context manager, which stops the worker and
+    all its descendants.
     """
 
     def __init__(self, setup: Callable[[], Handler], modules: Sequence[str] = ()) -> None:
         context = fork_server_context(modules)
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_be_worker, args=(theirs, setup), daemon=True)
-        with theirs, signals_blocked():
+        self._pipe, worker_end = context.Pipe()
+        self._process = context.Process(target=_run_worker, args=(worker_end, setup), daemon=True)
+        with worker_end, signals_blocked():
             self._process.start()
 
     def __enter__(self) -> Self:
@@ -135,63 +134,63 @@ class Worker:
             self._pipe.send(message)
 
     def has_answer(self, seconds: float | None = None) -> bool:
-        """Wait so long for the next answer, or for its death."""
+        """Wait at most this long for the next answer, or for the death of the worker."""
         return self._pipe.poll(seconds)
 
     def receive(self) -> tuple[bool, Any]:
-        """The next answer, or what the handler raised. WorkerDiedError if there is none.
+        """Return success and the next answer, or the exception of the handler. Raises WorkerDiedError.
 
-        The first one says that `setup` is done.
+        The first answer reports that `setup` is done.
         """
         try:
-            well, answer = self._pipe.recv()
+            is_ok, answer = self._pipe.recv()
         except (EOFError, ConnectionResetError) as error:
             self._process.join()
             raise WorkerDiedError(self._process.exitcode) from error
-        return well, answer
+        return is_ok, answer
 
     def answer(self) -> Any:
-        """The next answer; what the handler raised is raised here."""
-        well, answer = self.receive()
-        if well:
+        """Return the next answer, or raise the exception of the handler."""
+        is_ok, answer = self.receive()
+        if is_ok:
             return answer
         raise answer
 
     def stop(self) -> None:
-        """End it whatever it is at, with its child and the programs that the child has started."""
+        """Stop the worker with its child and the programs that the child has started."""
         if self._process.is_alive() and self._process.pid is not None:
             with suppress(ProcessLookupError):
-                os.kill(self._process.pid, LEAVE_SIGNAL)
-            self._process.join(LEAVE_SECONDS)
+                os.kill(self._process.pid, STOP_SIGNAL)
+            self._process.join(STOP_TIMEOUT_S)
         self._process.kill()
         self._process.join()
 
 
-def _be_worker(pipe: Connection, setup: Callable[[], Handler]) -> None:
-    signal.signal(LEAVE_SIGNAL, _leave)
+def _run_worker(pipe: Connection, setup: Callable[[], Handler]) -> None:
+    signal.signal(STOP_SIGNAL, _exit_on_signal)
     with suppress(OSError):
-        die_with_parent(LEAVE_SIGNAL)
+        die_with_parent(STOP_SIGNAL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # The fork server gives its children the pipe by which it knows that the program lives: who holds it keeps both.
+    # A worker inherits the pipe by which the fork server notices the end of the program; it would keep both alive.
     os.closerange(3, pipe.fileno())
     os.closerange(pipe.fileno() + 1, max(os.sysconf("SC_OPEN_MAX"), 1 << 20))
     handlers: list[Handler] = []
     with suppress(EOFError, OSError):
-        well = _send_result(pipe, lambda: handlers.append(setup()))
-        while well:
+        is_ok = _send_result(pipe, lambda: handlers.append(setup()))
+        while is_ok:
             message = pipe.recv()
             _send_result(pipe, lambda: handlers[0](message))  # noqa: B023 - called at once
     os._exit(0)
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    """Leave by an exception: what holds a child ends it on the way."""
-    signal.signal(LEAVE_SIGNAL, signal.SIG_IGN)
+def _exit_on_signal(_number: int, _frame: FrameType | None) -> None:
+    """Exit by an exception, so that the context of a child kills it."""
+    signal.signal(STOP_SIGNAL, signal.SIG_IGN)
     raise SystemExit(1)
 
 
 def _send_result(pipe: Connection, call: Callable[[], Any]) -> bool:
-    """Make a call, and send what came of it; a mistake with its traceback as a note, as far as pickle knows it."""
+    """Make a call and send its result, or its exception with the traceback as a note; return whether it succeeded."""
     try:
         answer = call()
     except Exception as error:
@@ -209,16 +208,16 @@ def _send_result(pipe: Connection, call: Callable[[], Any]) -> bool:
 
 
 class WorkerPool:
-    """Up to `count` workers for the messages of any thread; each is begun when there is work for it.
+    """A pool of up to `count` workers, each started when there is work for it. Messages may come from any thread.
 
-    A message that takes longer than `seconds` ends in TimeoutError, one whose worker dies in WorkerDiedError; the
-    worker is replaced, and no other message is lost. To be used as a context.
+    A message that takes longer than `seconds` fails with TimeoutError, one whose worker dies with WorkerDiedError; the
+    worker is replaced, and other messages are unaffected. A context manager.
     """
 
     def __init__(
         self, count: int, setup: Callable[[], Handler], modules: Sequence[str] = (), seconds: float | None = None
     ) -> None:
-        self._count, self._begin, self._seconds = count, partial(Worker, setup, modules), seconds
+        self._count, self._make_worker, self._seconds = count, partial(Worker, setup, modules), seconds
         self._lock = threading.Lock()
         self._messages: SimpleQueue[tuple[Future[Any], Any] | None] = SimpleQueue()
         self._threads: list[threading.Thread] = []
@@ -233,10 +232,10 @@ class WorkerPool:
         self.stop()
 
     def submit(self, message: Any) -> Future[Any]:
-        """Have a worker handle it; WorkersError once the pool is stopped."""
+        """Queue a message for a worker. Raises WorkersError once the pool is stopped."""
         future: Future[Any] = Future()
         with self._lock:
-            self._check()
+            self._check_running()
             self._open.add(future)
             self._messages.put((future, message))
             if len(self._threads) < self._count:
@@ -246,7 +245,7 @@ class WorkerPool:
         return future
 
     def stop(self) -> None:
-        """End all workers, whatever they are at; the futures of what was not answered are cancelled."""
+        """Stop all workers, and cancel the futures without a result."""
         with self._lock:
             self._stopped = True
             workers, futures = tuple(self._workers.values()), tuple(self._open)
@@ -259,54 +258,54 @@ class WorkerPool:
         for thread in self._threads:
             thread.join()
 
-    def _check(self) -> None:
+    def _check_running(self) -> None:
         if self._stopped:
             raise WorkersError("the run is over")
 
     def _run(self) -> None:
-        """The thread of one worker."""
+        """Run the thread of one worker."""
         worker: Worker | None = None
         while task := self._messages.get():
             future, message = task
             if future.cancelled():
                 continue
-            with suppress(InvalidStateError):  # cancelled meanwhile
+            with suppress(InvalidStateError):  # the future was cancelled meanwhile
                 try:
-                    well, answer = True, None
+                    is_ok, answer = True, None
                     if worker is None or not worker.alive:
-                        worker, well, answer = self._start()
-                    if well:
+                        worker, is_ok, answer = self._start()
+                    if is_ok:
                         worker.send(message)
                         if not worker.has_answer(self._seconds):
                             worker.stop()
                             raise TimeoutError
-                        well, answer = worker.receive()
+                        is_ok, answer = worker.receive()
                 except (*WORKER_ERRORS, *MESSAGE_ERRORS) as error:
-                    well, answer = False, error
-                if well:
+                    is_ok, answer = False, error
+                if is_ok:
                     future.set_result(answer)
                 else:
                     future.set_exception(answer)
 
     def _start(self) -> tuple[Worker, bool, Any]:
-        """A worker with what its setup came to."""
+        """Return a worker with the outcome of its setup."""
         for _ in range(MAX_FAILED_STARTS):
             with suppress(WorkerDiedError, EOFError, OSError):
-                worker = self._begin()
+                worker = self._make_worker()
                 with self._lock:
                     if not self._stopped:
                         self._workers[threading.get_ident()] = worker
                 if self._stopped:
                     worker.stop()
-                    self._check()
+                    self._check_running()
                 return worker, *worker.receive()
         raise WorkersError(CANNOT_START)
 
 
 def run_in_child_of_worker(call: Call, limits: Limits, allowed: Allowed) -> Outcome:
-    """`run_in_child` for a parent with threads: the child is that of a process without.
+    """Make a call like `run_in_child` from a process with threads, in a child of a worker.
 
-    The call must be one that pickle knows: a function of a module, a partial of one.
+    The call must be picklable: a function of a module, or a partial of one.
     """
     with WorkerPool(1, call_handler) as pool:
         outcome: Outcome = pool.submit((call, limits, allowed)).result()
@@ -314,39 +313,39 @@ def run_in_child_of_worker(call: Call, limits: Limits, allowed: Allowed) -> Outc
 
 
 def call_handler() -> Handler:
-    """What a worker makes calls with, each in a child of its own; a message is what `run_in_child` is given."""
+    """Prepare a worker; return a handler that makes each call in a child. Messages are arguments of `run_in_child`."""
     freeze_memory()
     return lambda message: run_in_child(*message)
 
 
-_SINCE = {1: "files", 4: "TCP", 5: "ioctl", 6: "signals"}  # what each version of Landlock restricts besides
+_LANDLOCK_RESTRICTS = {1: "files", 4: "TCP", 5: "ioctl", 6: "signals"}  # by the version that added it
 
 
 def layers_in_force() -> dict[Layer, str]:
-    """Of each layer what it is here, empty where it is not."""
-    ended = run_in_child_of_worker(try_layers, Limits(), Allowed())
-    if ended.status is not Status.OK:
-        raise RuntimeError(ended.sentence)
-    return describe_layers(ended)
+    """Return a description of each layer on this machine, empty for a missing one."""
+    outcome = run_in_child_of_worker(try_layers, Limits(), Allowed())
+    if outcome.status is not Status.OK:
+        raise RuntimeError(outcome.sentence)
+    return describe_layers(outcome)
 
 
 def check_layers() -> None:
-    """SandboxError if this machine lacks a layer."""
-    ended = run_in_child_of_worker(try_layers, Limits(every_layer=True), Allowed())
-    if ended.status is not Status.OK:
-        raise SandboxError(ended.sentence)
+    """Raise SandboxError if this machine lacks a layer."""
+    outcome = run_in_child_of_worker(try_layers, Limits(every_layer=True), Allowed())
+    if outcome.status is not Status.OK:
+        raise SandboxError(outcome.sentence)
 
 
-def describe_layers(ended: Outcome) -> dict[Layer, str]:
-    """The same from what a child answered."""
-    version = json.loads(ended.content)
-    found = {layer: "" if layer in ended.missing else "yes" for layer in Layer}
-    if found[Layer.FILES]:
-        restricts = ", ".join(what for since, what in _SINCE.items() if since <= version)
-        found[Layer.FILES] = f"yes, version {version}: {restricts}"
-    return found
+def describe_layers(outcome: Outcome) -> dict[Layer, str]:
+    """Return the descriptions of `layers_in_force` from the outcome of `try_layers`."""
+    version = json.loads(outcome.content)
+    layers = {layer: "" if layer in outcome.missing else "yes" for layer in Layer}
+    if layers[Layer.FILES]:
+        restricts = ", ".join(word for since, word in _LANDLOCK_RESTRICTS.items() if since <= version)
+        layers[Layer.FILES] = f"yes, version {version}: {restricts}"
+    return layers
 
 
 def try_layers() -> Answer:
-    """The version of Landlock; the layers in force are told with every answer."""
+    """Return the version of Landlock; every answer also reports the missing layers."""
     return Answer(json.dumps(landlock_version()).encode())

@@ -1,9 +1,9 @@
-"""Programs of others that read what thpdiag does not decode itself: sadf, pmrep.
+"""Running external programs that decode what thpdiag cannot: sadf, pmrep.
 
-The only place where a child process is started. It gets no shell, an environment of three words (no variable of the
-analyst's), the root folder to stand in, and its input as an open file; it may write no file. What it prints comes piece
-by piece; a program that hangs, prints without end or dies is ended with all that it started, and `ending` says so.
-Where a process can be given no limits (Windows), no program is found.
+This is the only place that starts other programs. A program runs without a shell, with three environment variables
+(none of the user's), in the root folder, with its input as an open file, and must not write files. Its output is
+streamed. A program that hangs, prints without end or dies is killed with all its children, and `ending` states why. On
+systems without rlimits (Windows) no program is found.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import IO
 
 ENVIRONMENT: Mapping[str, str] = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/local/bin:/usr/bin:/bin"}
-STDIN = "/dev/stdin"  # a name for the input, for programs that want one; the file may be unlinked
-_KEPT_STDERR_BYTES = 4096  # bytes kept of what it says on stderr
-# What runs between fork and exec must be safe beside threads, and a limit that is set from outside comes late: so an
-# interpreter of its own takes the limits upon itself and becomes the program.
+STDIN = "/dev/stdin"  # the input, for programs that need a file name; the file itself may be unlinked
+_KEPT_STDERR_BYTES = 4096
+# Code between fork and exec is unsafe in a process with threads, and limits that the parent sets come too late. So a
+# separate interpreter sets the limits on itself and then executes the program.
 _LAUNCHER = """
 import os, resource, sys
 for which, most in zip(*[iter(map(int, sys.argv[1:11]))] * 2):
@@ -38,7 +38,7 @@ os.execv(sys.argv[11], sys.argv[11:])
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """What a program may use. Time is what is spent on waiting for it: a slow reader of its output costs it nothing."""
+    """The limits of a program. `seconds` is the time spent waiting for its output, not that of its reader."""
 
     seconds: float = 300.0
     cpu_seconds: int = 300
@@ -48,7 +48,7 @@ class ProgramLimits:
 
 
 class Ending(StrEnum):
-    """What became of a program."""
+    """How a program ended."""
 
     RUNNING = "is running"
     DONE = "ended well"
@@ -60,22 +60,22 @@ class Ending(StrEnum):
     NOT_STARTED = "could not be started"
 
     @property
-    def by_limit(self) -> bool:
-        """Whether there may be more than was printed."""
+    def is_limit(self) -> bool:
+        """Whether a limit cut the output."""
         return self in (Ending.TIMED_OUT, Ending.TOO_LONG)
 
 
 def find_program(program: str) -> Path | None:
-    """Where a program is: in a folder of PATH that is named from the root, so never in one that was sent."""
+    """Return the path of a program. Only absolute folders of PATH are searched, never the analyzed data."""
     if importlib.util.find_spec("resource") is None:
         return None
     folders = [f for f in os.environ.get("PATH", os.defpath).split(os.pathsep) if f.startswith("/")]
-    found = shutil.which(program, path=os.pathsep.join(folders))
-    return Path(found) if found else None
+    path = shutil.which(program, path=os.pathsep.join(folders))
+    return Path(path) if path else None
 
 
 class ProgramRun:
-    """One run of a program: iterating over it gives what it prints. `ending`, `said` (stderr) are complete then."""
+    """One run of a program. Iteration yields its output; afterwards `ending` and `stderr` are final."""
 
     def __init__(
         self,
@@ -85,20 +85,20 @@ class ProgramRun:
         bounds: ProgramLimits = ProgramLimits(),
     ) -> None:
         self.ending = Ending.RUNNING
-        self.said = b""
+        self.stderr = b""
         self._command = [str(program), *arguments]
         self._stdin = stdin
         self._bounds = bounds
 
     @property
     def complaint(self) -> str:
-        """The first line of stderr, if it is text that can be shown."""
-        line = self.said.partition(b"\n")[0].decode("ascii", "replace").strip()[:200]
+        """The first line of stderr, if it is printable."""
+        line = self.stderr.partition(b"\n")[0].decode("ascii", "replace").strip()[:200]
         return line if line.isprintable() else ""
 
     def __iter__(self) -> Generator[bytes, None, None]:
         if not os.access(self._command[0], os.X_OK):
-            self.ending, self.said = Ending.NOT_STARTED, b"no such program, or not to be executed"
+            self.ending, self.stderr = Ending.NOT_STARTED, b"no such program, or not to be executed"
             return
         try:
             child = subprocess.Popen(
@@ -106,8 +106,8 @@ class ProgramRun:
                 stdin=self._stdin or subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 env=dict(ENVIRONMENT), cwd="/", start_new_session=True, bufsize=0,
             )  # fmt: skip
-        except (OSError, ValueError) as error:  # no interpreter, an argument with a NUL
-            self.ending, self.said = Ending.NOT_STARTED, str(error).encode()
+        except (OSError, ValueError) as error:  # no interpreter, or an argument with a NUL
+            self.ending, self.stderr = Ending.NOT_STARTED, str(error).encode()
             return
         try:
             yield from self._read_output(child)
@@ -125,7 +125,7 @@ class ProgramRun:
         try:
             for pipe, part in read_pipes((stdout, stderr), self._bounds.seconds):
                 if pipe == stderr:
-                    self.said = (self.said + part)[:_KEPT_STDERR_BYTES]
+                    self.stderr = (self.stderr + part)[:_KEPT_STDERR_BYTES]
                     continue
                 yield part[:room]
                 room -= len(part)
@@ -138,7 +138,7 @@ class ProgramRun:
     def _wait(self, child: subprocess.Popen[bytes]) -> Ending:
         if self.ending is not Ending.RUNNING:
             return self.ending
-        try:  # it closed its output: there is nothing more to do for it
+        try:  # it has closed its output, so it should end soon
             code = child.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return Ending.TIMED_OUT
@@ -148,7 +148,7 @@ class ProgramRun:
 
 
 def _rlimit_arguments(bounds: ProgramLimits) -> Iterator[str]:
-    """The limits of the child as numbers in pairs: which, and how much."""
+    """Yield pairs of numbers for the launcher: resource and limit."""
     import resource
 
     limits = {
@@ -162,7 +162,7 @@ def _rlimit_arguments(bounds: ProgramLimits) -> Iterator[str]:
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """The child and what it started are gone after this, and its pipes are closed."""
+    """Kill the program and its process group, and close the pipes."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()

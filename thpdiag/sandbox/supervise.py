@@ -1,12 +1,12 @@
-"""Supervision of a forked child: it makes one call under limits, is watched, and how it ended gets a name.
+"""Supervision of a forked child that makes one call under limits.
 
-From the fork on the child confines itself, makes the call, hands over the answer, and is gone: no way leads out of
-`child_main` but the end of the process. An answer is one line of JSON (status, detail, code, size) and that many bytes;
-the parent reads this, never a customer's byte.
+After the fork the child confines itself, makes the call, sends the answer and exits: `child_main` never returns. An
+answer is one line of JSON (status, detail, code, size) and `size` bytes. The parent parses only that line, never the
+customer's data.
 
-Programs that the child has started are ended with it. They have sessions of their own, so no signal to a group reaches
-them. The parent adopts them instead (`Reaper`), and what it adopted is what is a child of it now and was none before;
-so nobody else may start one meanwhile.
+Programs that the child has started end with it. They are in their own sessions, so a signal to a process group does not
+reach them. Instead the parent becomes their subreaper (`Reaper`) and kills every new child process, so it must not
+start other processes meanwhile.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from thpdiag.errors import SandboxError, ThpdiagError
 from thpdiag.sandbox.confine import adopt_orphans, confine, forget_environment, raise_memory_limit
 from thpdiag.sandbox.outcome import Allowed, Answer, Layer, Limits, Outcome, Status
 
-MAX_DETAIL_CHARS = 8192  # characters, of a traceback its end
-_HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # that a parent may have handlers for
+MAX_DETAIL_CHARS = 8192  # of a traceback the end is kept
+_HANDLED_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)  # the parent may have handlers
 _LIMIT_OF_ERRNO = {
     errno.EFBIG: "file size", errno.EMFILE: "open files", errno.ENOSPC: "disk space", errno.EDQUOT: "disk space",
 }  # fmt: skip
 
 
 def child_main(
-    call: Callable[[], Answer], limits: Limits, cell: Allowed, pipes: tuple[int, int], parent: int
+    call: Callable[[], Answer], limits: Limits, allowed: Allowed, pipes: tuple[int, int], parent: int
 ) -> NoReturn:
-    """Be the child. `pipes`: where the answer goes, and what is written to stdout and stderr."""
-    answer, said = pipes
-    with _End(answer):
-        os.setsid()  # Ctrl-C is for the parent, which ends this process
-        _redirect_files(cell.stdin, answer, said)
+    """Run the child. `pipes` are those for the answer, and for stdout and stderr."""
+    answer, output = pipes
+    with _ExitAtEnd(answer):
+        os.setsid()  # Ctrl-C goes to the parent only, which ends this process
+        _redirect_files(allowed.stdin, answer, output)
         for number in _HANDLED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED_SIGNALS)
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread would take address space
-        if cell.scratch:
-            tempfile.tempdir = os.environ["TMPDIR"] = str(cell.scratch)
+        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread needs address space
+        if allowed.scratch:
+            tempfile.tempdir = os.environ["TMPDIR"] = str(allowed.scratch)
         forget_environment()
-        layers = confine(limits, cell, parent)
+        layers = confine(limits, allowed, parent)
         missing = [layer for layer in Layer if layer not in layers]
         if missing and limits.every_layer:
             raise SandboxError(f"the sandbox is incomplete on this machine, which lacks: {', '.join(missing)}")
@@ -64,19 +64,19 @@ def child_main(
     os._exit(1)  # not reached
 
 
-def _redirect_files(stdin: int | None, answer: int, said: int) -> None:
-    """Standard input, output and error lead where they should, and nothing else of the parent is open."""
-    given = os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin
-    os.dup2(given, 0)
-    os.dup2(said, 1)
-    os.dup2(said, 2)
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+def _redirect_files(stdin: int | None, answer: int, output: int) -> None:
+    """Redirect the standard streams, and close all other files of the parent except the answer pipe."""
+    source = os.open(os.devnull, os.O_RDONLY) if stdin is None else stdin
+    os.dup2(source, 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    max_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     os.closerange(3, answer)
-    os.closerange(answer + 1, most if most != resource.RLIM_INFINITY else 1 << 20)
+    os.closerange(answer + 1, max_files if max_files != resource.RLIM_INFINITY else 1 << 20)
 
 
-class _End:
-    """The end of the process, whatever leads to it; a mistake is handed over by its name."""
+class _ExitAtEnd:
+    """Context that ends the process at its end, and sends an exception as an answer."""
 
     def __init__(self, answer: int) -> None:
         self._answer = answer
@@ -116,16 +116,16 @@ def _answer_of_error(error: BaseException) -> Answer:
     return Answer(b"", Status.BUG, "".join(traceback.format_exception(error)))
 
 
-def _send(answer: int, given: Answer, code: int = 0, missing: Sequence[Layer] = ()) -> None:
-    detail, size = given.detail[-MAX_DETAIL_CHARS:], len(given.content)
-    head = {"status": given.status, "detail": detail, "code": code, "size": size, "missing": missing}
-    with os.fdopen(answer, "wb") as pipe:
+def _send(descriptor: int, answer: Answer, code: int = 0, missing: Sequence[Layer] = ()) -> None:
+    detail, size = answer.detail[-MAX_DETAIL_CHARS:], len(answer.content)
+    head = {"status": answer.status, "detail": detail, "code": code, "size": size, "missing": missing}
+    with os.fdopen(descriptor, "wb") as pipe:
         pipe.write(json.dumps(head).encode() + b"\n")
-        pipe.write(given.content)
+        pipe.write(answer.content)
 
 
 class Reaper:
-    """As a context: when it ends, so does all that was left behind within it."""
+    """Context that at its end kills all processes that were started in it and became children of this process."""
 
     def __enter__(self) -> Reaper:
         with suppress(OSError):
@@ -143,15 +143,15 @@ class Reaper:
 
 
 def children() -> frozenset[int]:
-    """The processes whose parent is this one, those that ended and were not asked for among them."""
+    """Return the child processes of this one, including zombies."""
     try:
         lists = [file.read_text(encoding="ascii") for file in Path("/proc/self/task").glob("*/children")]
     except OSError:
         lists = []
     if lists:
         return frozenset(int(pid) for text in lists for pid in text.split())
-    own = os.getpid()  # a kernel without these lists
-    return frozenset(pid for pid in running_processes() if parent_of(pid) == own)
+    parent = os.getpid()  # a kernel without CONFIG_PROC_CHILDREN has no such lists
+    return frozenset(pid for pid in running_processes() if parent_of(pid) == parent)
 
 
 def running_processes() -> list[int]:
@@ -159,7 +159,7 @@ def running_processes() -> list[int]:
 
 
 def parent_of(pid: int) -> int:
-    """The fourth word of /proc/PID/stat, behind the name in brackets; 0 if the process is gone."""
+    """Return the parent: field 4 of /proc/PID/stat, after the name in parentheses; 0 if the process is gone."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -169,52 +169,52 @@ def parent_of(pid: int) -> int:
 
 
 _READ_BYTES = 1 << 16
-_KEPT_OUTPUT_BYTES = 4096  # bytes kept of the end of what it said
-_MAX_HEAD_BYTES = 1 << 16  # bytes of the line before the answer
-_GRACE_S = 2.0  # seconds in which a child that closed its answer must be gone
+_KEPT_OUTPUT_BYTES = 4096  # of the end of stdout and stderr
+_MAX_HEAD_BYTES = 1 << 16  # of the JSON line of an answer
+_GRACE_S = 2.0  # for a child to exit after it has closed the answer pipe
 _POLL_S = 0.001
-_SCRATCH_BEAT_S = 0.5  # seconds between two looks at what a child has written
+_SCRATCH_INTERVAL_S = 0.5  # between two measurements of the scratch folder
 _MAX_SCRATCH_FILES = 10_000
 Call = Callable[[], Answer]
 Listener = Callable[[bytes], None]
 
 
 def run_in_child(
-    call: Call, limits: Limits = Limits(), cell: Allowed = Allowed(),  # noqa: B008
+    call: Call, limits: Limits = Limits(), allowed: Allowed = Allowed(),  # noqa: B008
     listen: Listener | None = None,
 ) -> Outcome:  # fmt: skip
-    """Make the call in a child that may use and touch no more than is given.
+    """Make the call in a child with these limits and permissions.
 
-    `listen` gets what it writes to stdout and stderr, piece by piece as it comes; a hostile child writes anything.
-    Only from a process with one thread: a lock that another thread holds would be held in the child for ever.
-    `thpdiag.sandbox.preload` has a process for parents with more.
+    `listen` gets the child's stdout and stderr as they come, which may be any bytes if the child is hostile. The
+    process must have one thread only: a lock held by another thread would never be released in the child.
+    `thpdiag.sandbox.preload` does this for parents with threads.
     """
     if threading.active_count() > 1:
         raise RuntimeError("a process with several threads must not fork; use thpdiag.sandbox.preload")
     for stream in (sys.stdout, sys.stderr):
-        with suppress(ValueError, OSError, AttributeError):  # closed, or none
+        with suppress(ValueError, OSError, AttributeError):  # closed, or None
             stream.flush()
     with Reaper():
-        return _Child(call, limits, cell, listen).outcome()
+        return _Child(call, limits, allowed, listen).outcome()
 
 
 def read_pipes(
-    pipes: Sequence[int], seconds: float, last: int | None = None, beat: float | None = None
+    pipes: Sequence[int], seconds: float, main_pipe: int | None = None, interval: float | None = None
 ) -> Iterator[tuple[int, bytes]]:
-    """What comes out of pipes, piece by piece, until all have ended, or the `last` of them.
+    """Yield what comes out of pipes, in pieces, until all have ended, or `main_pipe` has.
 
-    An empty piece of no pipe (-1) comes where nothing else does for `beat` seconds. TimeoutError once `seconds` were
-    spent on waiting: who takes the pieces slowly costs the writer nothing.
+    If nothing comes for `interval` seconds, an empty piece of pipe -1 is yielded. Raises TimeoutError once `seconds`
+    were spent on waiting; the time of the consumer does not count.
     """
     left = seconds
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
             selector.register(pipe, selectors.EVENT_READ)
-        while selector.get_map() if last is None else last in selector.get_map():
+        while selector.get_map() if main_pipe is None else main_pipe in selector.get_map():
             began = time.monotonic()
-            ready = selector.select(left if beat is None else min(left, beat))
+            ready = selector.select(left if interval is None else min(left, interval))
             left -= time.monotonic() - began
-            if left <= 0 or not (ready or beat):
+            if left <= 0 or not (ready or interval):
                 raise TimeoutError
             if not ready:
                 yield -1, b""
@@ -225,73 +225,72 @@ def read_pipes(
                     selector.unregister(key.fd)
 
 
-def _holds_more(folder: Path, most: int) -> bool:
-    """Whether more than `most` bytes, or far too many files, lie below a folder."""
+def _exceeds(folder: Path, max_bytes: int) -> bool:
+    """Whether a folder contains more than these bytes, or more than `_MAX_SCRATCH_FILES` files."""
     size = files = 0
-    for where, folders, names in os.walk(folder):
+    for parent, folders, names in os.walk(folder):
         for name in (*folders, *names):
-            with suppress(OSError):  # gone meanwhile
-                size += os.lstat(os.path.join(where, name)).st_blocks * 512  # noqa: PTH118 - a hostile child's names
+            with suppress(OSError):  # deleted meanwhile
+                size += os.lstat(os.path.join(parent, name)).st_blocks * 512  # noqa: PTH118 - a hostile child's names
             files += 1
-            if size > most or files > _MAX_SCRATCH_FILES:
+            if size > max_bytes or files > _MAX_SCRATCH_FILES:
                 return True
     return False
 
 
 class _Child:
-    """A child from its start to its end."""
+    """A forked child, from its start to its end."""
 
-    def __init__(self, call: Call, limits: Limits, cell: Allowed, listen: Listener | None) -> None:
+    def __init__(self, call: Call, limits: Limits, allowed: Allowed, listen: Listener | None) -> None:
         self._limits = limits
         self._listen = listen
-        self._scratch = cell.scratch
+        self._scratch = allowed.scratch
         self._answer = bytearray()
-        self._said = b""
+        self._output = b""
         parent = os.getpid()
-        (answer, give), (said, say) = os.pipe(), os.pipe()
-        # Python calls functions of its own after a fork, and drops what a signal's handler raises within them.
+        (answer, answer_end), (output, output_end) = os.pipe(), os.pipe()
+        # Python runs callbacks after a fork, and drops an exception that a signal handler raises in them.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED_SIGNALS)
         try:
             self._pid = os.fork()
             if not self._pid:
-                child_main(call, limits, cell, (give, say), parent)
+                child_main(call, limits, allowed, (answer_end, output_end), parent)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.close(give)
-        os.close(say)
-        self._pipes = (answer, said)
+        os.close(answer_end)
+        os.close(output_end)
+        self._pipes = (answer, output)
         self._code = 0
-        self._seconds = 0.0  # of CPU
+        self._cpu_seconds = 0.0
 
     def outcome(self) -> Outcome:
-        """Watch it to its end, whatever comes between."""
+        """Watch the child to its end and return the outcome; kills the child on an exception."""
         try:
-            found = self._watch() or self._parse_answer()
-            if found is None:
-                self._wait_for_end()
+            outcome = self._watch() or self._parse_answer()
+            if outcome is None:
+                self._wait_for_exit()
         finally:
-            self._finish()
-        said = self._said.decode("utf-8", "replace")
-        return replace(found or self._name_death(), said=said)
+            self._clean_up()
+        return replace(outcome or self._death_outcome(), output=self._output.decode("utf-8", "replace"))
 
     def _watch(self) -> Outcome | None:
-        """Take what comes until the answer ends; the outcome if a limit is passed or time is over."""
-        said_bytes, due = 0, time.monotonic() + _SCRATCH_BEAT_S
-        beat = _SCRATCH_BEAT_S if self._scratch else None
+        """Read the pipes until the answer ends; return an outcome if a limit or the time is exceeded."""
+        output_bytes, due = 0, time.monotonic() + _SCRATCH_INTERVAL_S
+        interval = _SCRATCH_INTERVAL_S if self._scratch else None
         try:
-            for pipe, part in read_pipes(self._pipes, self._limits.wall_seconds, self._pipes[0], beat):
+            for pipe, part in read_pipes(self._pipes, self._limits.wall_seconds, self._pipes[0], interval):
                 if self._scratch and time.monotonic() >= due:
-                    if _holds_more(self._scratch, self._limits.scratch):
+                    if _exceeds(self._scratch, self._limits.scratch):
                         return Outcome(Status.LIMIT, "scratch space")
-                    due = time.monotonic() + _SCRATCH_BEAT_S
+                    due = time.monotonic() + _SCRATCH_INTERVAL_S
                 if pipe == self._pipes[0]:
                     self._answer += part
                     if len(self._answer) > self._limits.answer + _MAX_HEAD_BYTES:
                         return Outcome(Status.LIMIT, "the answer's size")
                 elif part:
-                    self._said = (self._said + part)[-_KEPT_OUTPUT_BYTES:]
-                    said_bytes += len(part)
-                    if said_bytes > self._limits.said:
+                    self._output = (self._output + part)[-_KEPT_OUTPUT_BYTES:]
+                    output_bytes += len(part)
+                    if output_bytes > self._limits.output:
                         return Outcome(Status.LIMIT, "output")
                     if self._listen:
                         self._listen(part)
@@ -300,7 +299,7 @@ class _Child:
         return None
 
     def _parse_answer(self) -> Outcome | None:
-        """The answer, if all of it came."""
+        """Return the answer, or None if it is incomplete."""
         end = self._answer.find(b"\n")
         end = len(self._answer) if end < 0 else end
         content = bytes(memoryview(self._answer)[end + 1 :])
@@ -309,18 +308,18 @@ class _Child:
             if head["size"] != len(content):
                 return None
             missing = tuple(map(Layer, head["missing"]))
-            found = Outcome(Status(head["status"]), str(head["detail"]), content, code=int(head["code"]))
-            return replace(found, missing=missing)
+            status, detail = Status(head["status"]), str(head["detail"])
+            return Outcome(status, detail, content, code=int(head["code"]), missing=missing)
         except (ValueError, KeyError, TypeError, RecursionError):
             return None
 
-    def _wait_for_end(self) -> None:
-        """It closed its answer, so it is about to end; how says why."""
-        until = time.monotonic() + _GRACE_S
-        while not self._reap(os.WNOHANG) and time.monotonic() < until:
+    def _wait_for_exit(self) -> None:
+        """Wait for the exit status of a child that has closed the answer pipe."""
+        deadline = time.monotonic() + _GRACE_S
+        while not self._reap(os.WNOHANG) and time.monotonic() < deadline:
             time.sleep(_POLL_S)
 
-    def _finish(self) -> None:
+    def _clean_up(self) -> None:
         if self._pid:
             os.kill(self._pid, signal.SIGKILL)
             self._reap(0)
@@ -328,20 +327,20 @@ class _Child:
             os.close(pipe)
 
     def _reap(self, options: int) -> bool:
-        pid, status, used = os.wait4(self._pid, options)
+        pid, status, usage = os.wait4(self._pid, options)
         if pid:
             self._pid, self._code = 0, os.waitstatus_to_exitcode(status)
-            self._seconds = used.ru_utime + used.ru_stime
+            self._cpu_seconds = usage.ru_utime + usage.ru_stime
         return bool(pid)
 
-    def _name_death(self) -> Outcome:
-        """The name of an end without an answer."""
+    def _death_outcome(self) -> Outcome:
+        """Return the outcome of a child that exited without an answer."""
         number = -self._code
-        if number == signal.SIGXCPU or (number == signal.SIGKILL and self._seconds >= self._limits.cpu_seconds):
+        if number == signal.SIGXCPU or (number == signal.SIGKILL and self._cpu_seconds >= self._limits.cpu_seconds):
             return Outcome(Status.LIMIT, "CPU time")
         if number == signal.SIGXFSZ:
             return Outcome(Status.LIMIT, "file size")
-        if b"bad_alloc" in self._said or b"MemoryError" in self._said:  # of a library, and of an interpreter that ends
+        if b"bad_alloc" in self._output or b"MemoryError" in self._output:  # from C++, or from the exiting interpreter
             return Outcome(Status.OUT_OF_MEMORY)
         if number > 0:
             return Outcome(Status.SIGNAL, str(int(number)))

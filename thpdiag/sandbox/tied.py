@@ -1,4 +1,4 @@
-"""Imported by a process that is of use to the thread that began it, and to nobody else: it ends with that thread."""
+"""Preload module of the fork server: importing it makes the process end with the thread that started it."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from typing import Final
 from sqlalchemy import Connection, Engine, func, select
 
 from thpdiag.fleet.formats import FLEET_FORMATS
-from thpdiag.fleet.overview import Fleet, gravity
+from thpdiag.fleet.overview import Fleet, severity_order
 from thpdiag.fleet.page import write_page
 from thpdiag.knowledge.paths import is_default_hostname
 from thpdiag.report.baseline import Judge
@@ -248,7 +248,7 @@ def _write_hosts(fleet: Fleet, file: Path) -> int:
     """Write the list of hosts, the most severe first. Only encoded lines are held in memory for sorting."""
     names = tuple(ListedHost.__dataclass_fields__)
     known = (host for host in fleet.hosts() if host.known)
-    lines = [(gravity(host), json.dumps([getattr(host, name) for name in names])) for host in known]
+    lines = [(severity_order(host), json.dumps([getattr(host, name) for name in names])) for host in known]
     lines.sort(key=lambda pair: pair[0])
     with file.open("w", encoding="ascii") as out:
         out.writelines(f"{line}\n" for _, line in lines)

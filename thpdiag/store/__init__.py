@@ -1,1 +1,1 @@
-"""The results of a batch, in the output folder: append-only, whole after any crash, read while it is written."""
+"""The store of triage results in the output folder: append-only, crash-safe, readable while a run writes to it."""

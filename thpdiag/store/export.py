@@ -1,12 +1,11 @@
-"""A store for others: one table, a row per finding, as CSV, JSON Lines or Parquet, written as it is read; or a whole
-copy of it (SQLite), which triage reads as it reads a store.
+"""Export of a store: one table with a row per finding as CSV, JSON Lines or Parquet, or a SQLite copy of the store.
 
-A host without findings, and a bundle without a host (`refused`, for instance), has one row, in which the columns of
-what it lacks are empty. `verdict_rule` and its like are of the host's verdict, `rule` and its like of the finding.
-`apps` has commas between, `settings`, `measures` and `options` are JSON texts.
+A host without findings and a bundle without a host (status `refused`, for instance) have one row with empty cells.
+Columns such as `verdict_rule` belong to the verdict of the host, columns such as `rule` to the finding. `apps` are
+separated by commas; `settings`, `measures` and `options` are JSON texts.
 
-A spreadsheet acts upon formulas and a terminal upon escapes: CSV shows them (`'=..`, `\\x1b`), as the reports do. JSON
-Lines has every string as it was, in ASCII. Parquet too, but for lone surrogates, which it cannot hold (`\\udc80`).
+CSV escapes formulas and control characters (`'=..`, `\\x1b`), which a spreadsheet or terminal would execute. JSON Lines
+keeps every string, in ASCII. Parquet does too, except for lone surrogates, which it cannot hold (`\\udc80`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from thpdiag.report.escaping import csv_writer
 from thpdiag.store.reading import FLAT_COLUMNS, StoreReader
 from thpdiag.store.schema import write_errors
 
-ROW_GROUP: Final = 5_000  # rows that are in memory at a time, and in a row group of a Parquet file
+ROW_GROUP: Final = 5_000  # rows in memory at a time, and in a row group of a Parquet file
 INTEGER_COLUMNS: Final = ("size", "attempts", "undecided")
 NO_PARQUET: Final = "Parquet is written by pyarrow, which is not installed: pip install 'thpdiag[parquet]'"
 _APPS: Final = FLAT_COLUMNS.index("apps")
@@ -40,7 +39,7 @@ def write_csv(store: StoreReader, out: BinaryIO) -> None:
         for row in _rows(store):
             write(row)
     finally:
-        text.detach()  # the stream is the caller's
+        text.detach()  # the caller closes the stream
 
 
 def write_json_lines(store: StoreReader, out: BinaryIO) -> None:
@@ -55,12 +54,12 @@ def write_parquet(store: StoreReader, out: BinaryIO) -> None:
     except ImportError as missing:
         raise UsageError(NO_PARQUET) from missing
     kinds = dict.fromkeys(INTEGER_COLUMNS, pa.int64())
-    form = pa.schema([(name, kinds.get(name, pa.string())) for name in FLAT_COLUMNS])
+    schema = pa.schema([(name, kinds.get(name, pa.string())) for name in FLAT_COLUMNS])
     rows = _rows(store)
-    with pq.ParquetWriter(out, form, compression="zstd") as writer:
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
         while portion := list(islice(rows, ROW_GROUP)):
-            columns = [list(map(_utf8, column)) for column in zip(*portion, strict=True)]
-            writer.write_table(pa.table(dict(zip(FLAT_COLUMNS, columns, strict=True)), schema=form))
+            columns = [list(map(_escape_surrogates, column)) for column in zip(*portion, strict=True)]
+            writer.write_table(pa.table(dict(zip(FLAT_COLUMNS, columns, strict=True)), schema=schema))
 
 
 FORMATS: Final[Mapping[str, Callable[[StoreReader, BinaryIO], None]]] = MappingProxyType(
@@ -73,7 +72,7 @@ FORMAT_NAMES: Final = (*FORMATS, COPY)
 
 
 def format_of_suffix(file: Path) -> str:
-    """The format that the end of a file's name says."""
+    """Return the format that the suffix of a file names."""
     name = file.suffix.removeprefix(".").lower()
     if name not in FORMAT_NAMES:
         raise UsageError(f"{file}: the suffix names no format; one of .{', .'.join(FORMAT_NAMES)}")
@@ -81,7 +80,7 @@ def format_of_suffix(file: Path) -> str:
 
 
 def export(store: StoreReader, file: Path, form: str = "") -> None:
-    """Write a store to a file, in the format that is given or its suffix names; whole, or not at all."""
+    """Write a store to a file atomically, in the given format or the one that its suffix names."""
     form = form or format_of_suffix(file)
     part = file.with_name(f".{file.name}.part")
     with write_errors(file, UsageError), ExitStack() as undo:
@@ -101,7 +100,7 @@ def _rows(store: StoreReader) -> Iterator[list[Any]]:
         yield row
 
 
-def _utf8(value: Any) -> Any:
+def _escape_surrogates(value: Any) -> Any:
     if isinstance(value, str) and not value.isascii():
         return value.encode("utf-8", "backslashreplace").decode()
     return value

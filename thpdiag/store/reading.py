@@ -1,4 +1,4 @@
-"""What is in a store: bundles, hosts, findings, one after the other, in memory that does not grow with their number."""
+"""Reading a store: iterators over bundles, hosts and findings in constant memory."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _SUMMARY: Final = f"""
            {", ".join(f"h.{name}" for name in HOST_FIELDS)}
     FROM bundle b LEFT JOIN host h ON h.bundle = b.id"""
 _FINDINGS: Final = f"SELECT bundle, host, {', '.join(FINDING_FIELDS)} FROM finding"
-_MADE: Final = """
+_ORIGINS: Final = """
     SELECT b.id, a.tool_version, a.rules_digest, a.options, r.begun
     FROM bundle b JOIN run r ON r.id = b.run JOIN analysis a ON a.id = b.analysis"""
-# Not those of which there is a younger result of the same content by another analysis.
+# Excludes results for which there is a younger one of the same content by another analysis.
 _YOUNGEST: Final = """NOT EXISTS (
     SELECT 1 FROM run r, bundle new JOIN run s ON s.id = new.run
     WHERE r.id = b.run AND new.sha256 = b.sha256 AND (s.begun, s.id, new.id) > (r.begun, r.id, b.id))"""
@@ -52,7 +52,7 @@ _FLAT: Final = f"""
 
 
 class Totals(NamedTuple):
-    """`incomplete` bundles did not end `ok`; `findings` are counted by severity."""
+    """Counts of a store: `incomplete` bundles have a status other than `ok`; `findings` are counted by severity."""
 
     hosts: int
     incomplete: int
@@ -60,44 +60,44 @@ class Totals(NamedTuple):
 
 
 class StoreReader:
-    """A store that is read, also one that a run is adding to. Each iterator sees one moment of it."""
+    """A store opened for reading, also while a run adds to it. Each iterator sees one snapshot."""
 
     def __init__(self, file: Path, database: sqlite3.Connection) -> None:
         self.file, self._database = file, database
-        self.aside = SpillFile(file.parent)  # for what is worked out of it and does not fit into memory
+        self.spill_file = SpillFile(file.parent)  # for derived data that does not fit into memory
 
     @classmethod
     def at(cls, place: Path) -> Self:
-        """Open the store in a folder, or one that is named itself."""
+        """Open a store, given its folder or its file."""
         file = database_path(place)
         with store_errors(file):
             return cls(file, open_for_reading(file))
 
     def results(self) -> Iterator[StoredResult]:
-        """All bundles in the order in which they were stored, with their documents."""
+        """All bundles with their documents, in the order of storing."""
         return map(self._stored_result, self._rows(f"{_BUNDLES} ORDER BY b.id"))
 
     def current(self) -> Iterator[StoredResult]:
-        """The same in the order of their paths, which no run changes, but for results that a younger one replaces."""
+        """All bundles with their documents, in the order of paths, without results that a younger one replaces."""
         for number in self._current():
             yield from map(self._stored_result, self._rows(f"{_BUNDLES} WHERE b.id = ?", number))
 
     def result(self, sha256: str) -> list[StoredResult]:
-        """What is stored of one content: a result per analysis, the first made first."""
+        """The results of one content, one per analysis, the oldest first."""
         return list(map(self._stored_result, self._rows(f"{_BUNDLES} WHERE b.sha256 = ? ORDER BY b.id", sha256)))
 
     def has_document(self, sha256: str, analysis: Analysis) -> bool | None:
-        """Whether this content has a result of the analysis: None if not, False if all attempts came to no document."""
+        """Whether this content has a document by the analysis: False for a result without one, None for no result."""
         query = """
             SELECT EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
             JOIN analysis a ON a.id = b.analysis
             WHERE b.sha256 = ? AND a.tool_version = ? AND a.rules_digest = ? AND a.options = ?"""
         values = (sha256, analysis.tool_version, analysis.rules_digest, analysis.options_text)
-        found = next(self._rows(query, *map(bind_text, values)), None)
-        return None if found is None else bool(found[0])
+        row = next(self._rows(query, *map(bind_text, values)), None)
+        return None if row is None else bool(row[0])
 
     def analyzed_contents(self, analysis: Analysis) -> Iterator[tuple[str, bool]]:
-        """Each content that has a result of the analysis, and whether that has a document (as `has_document`)."""
+        """Each content with a result of the analysis, and whether that result has a document."""
         query = """
             SELECT b.sha256, EXISTS (SELECT 1 FROM document d WHERE d.bundle = b.id) FROM bundle b
             JOIN analysis a ON a.id = b.analysis
@@ -106,9 +106,10 @@ class StoreReader:
         return ((sha256, bool(document)) for sha256, document in self._rows(query, *map(bind_text, values)))
 
     def hosts(self) -> Iterator[Row]:
-        """A row per host, with its bundle, apps (a list), settings and measures (maps by name).
+        """A row per host, with its bundle, apps (a list), settings and measures (mappings by name).
 
-        A bundle without a host (`refused`, for instance) has one row, whose `place` and columns of a host are None.
+        A bundle without a host (status `refused`, for instance) has one row, in which `place` and the host columns are
+        None.
         """
         return map(self._host, self._rows(f"{_SUMMARY} ORDER BY b.id, h.place"))
 
@@ -117,57 +118,57 @@ class StoreReader:
         return map(_finding_row, self._rows(f"{_FINDINGS} ORDER BY bundle, host, place"))
 
     def fleet(self) -> Iterator[Row]:
-        """The rows of `hosts` in the order of paths, without replaced results, each as `of_bundles` has it."""
+        """The rows of `rows_of_bundles` for all bundles in the order of paths, without replaced results."""
         numbers = self._current()
         while portion := tuple(islice(numbers, BUNDLES_PER_QUERY)):
-            yield from self.of_bundles(*portion)
+            yield from self.rows_of_bundles(*portion)
 
-    def of_bundles(self, *numbers: int) -> Iterator[Row]:
-        """The rows of `hosts` of these bundles, each with its `findings`, the analysis and the begin of the run."""
-        among = f"IN ({', '.join('?' * len(numbers))})"
+    def rows_of_bundles(self, *numbers: int) -> Iterator[Row]:
+        """The rows of `hosts` for these bundles, each with its `findings`, the analysis and the start of the run."""
+        condition = f"IN ({', '.join('?' * len(numbers))})"
         findings: dict[tuple[int, int], list[Row]] = {}
-        for one in map(_finding_row, self._rows(f"{_FINDINGS} WHERE bundle {among} ORDER BY place", *numbers)):
-            findings.setdefault((one["bundle"], one["place"]), []).append(one)
-        made = {
+        for finding in map(_finding_row, self._rows(f"{_FINDINGS} WHERE bundle {condition} ORDER BY place", *numbers)):
+            findings.setdefault((finding["bundle"], finding["place"]), []).append(finding)
+        origins = {
             number: dict(zip(("tool_version", "rules_digest", "options", "begun"), cells, strict=True))
-            for number, *cells in self._rows(f"{_MADE} WHERE b.id {among}", *numbers)
+            for number, *cells in self._rows(f"{_ORIGINS} WHERE b.id {condition}", *numbers)
         }
         hosts: dict[int, list[tuple[Any, ...]]] = {}
-        for values in self._rows(f"{_SUMMARY} WHERE b.id {among} ORDER BY h.place", *numbers):
+        for values in self._rows(f"{_SUMMARY} WHERE b.id {condition} ORDER BY h.place", *numbers):
             hosts.setdefault(values[0], []).append(values)
         for number in numbers:
             for row in map(self._host, hosts.get(number, ())):
-                yield row | made[number] | {"findings": findings.get((number, row["place"]), [])}
+                yield row | origins[number] | {"findings": findings.get((number, row["place"]), [])}
 
     def document(self, number: int) -> Mapping[str, Any] | None:
-        """The result document of a bundle, if there is one."""
-        found = next(self._rows(f"{_BUNDLES} WHERE b.id = ?", number), None)
-        return self._stored_result(found).result.document if found else None
+        """The result document of a bundle, or None."""
+        row = next(self._rows(f"{_BUNDLES} WHERE b.id = ?", number), None)
+        return self._stored_result(row).result.document if row else None
 
     def names(self) -> Iterator[Row]:
-        """Bundle, place, name and time of the data of all hosts that have a name, in the order of `fleet`."""
+        """Bundle, place, name and recording time of all hosts with a name, in the order of `fleet`."""
         return self._names("b.path, b.sha256, b.id, h.place")
 
     def by_name(self) -> Iterator[Row]:
-        """The same by name; those of one name in the order of `fleet`."""
+        """The rows of `names` ordered by name; hosts of one name in the order of `fleet`."""
         return self._names("h.name, b.path, b.sha256, b.id, h.place")
 
     def flat(self) -> Iterator[tuple[Any, ...]]:
-        """All of it as one table (FLAT_COLUMNS): a row per finding, one for a host or bundle that has none."""
+        """The store as one table (FLAT_COLUMNS): a row per finding, one for each host or bundle without findings."""
         return self._rows(_FLAT)
 
     def verdicts(self) -> Iterator[Row]:
-        """How many hosts have each verdict, mechanism, confidence and severity; the most frequent first."""
+        """The number of hosts by verdict, mechanism, confidence and severity; the most frequent first."""
         columns = ("verdict", "mechanism", "confidence", "severity")
         query = f"SELECT {', '.join(columns)}, count(*) FROM host GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC, 1, 2, 3, 4"
         return (dict(zip((*columns, "hosts"), values, strict=True)) for values in self._rows(query))
 
     def statuses(self) -> dict[str, int]:
-        """How many bundles ended in which way."""
+        """The number of bundles by status."""
         return dict(self._rows("SELECT status, count(*) FROM bundle GROUP BY status ORDER BY status"))
 
     def totals(self, analysis: int | None = None) -> Totals:
-        """Hosts, findings and incomplete bundles of all that is stored but replaced results, or of one analysis."""
+        """The totals of all results except replaced ones, or of one analysis."""
         which = _YOUNGEST if analysis is None else f"{_YOUNGEST} AND b.analysis = {analysis:d}"
         of_host = f"FROM host h JOIN bundle b ON b.id = h.bundle WHERE {which}"
         of_finding = f"FROM finding f JOIN bundle b ON b.id = f.bundle WHERE {which}"
@@ -178,7 +179,7 @@ class StoreReader:
         )
 
     def runs(self) -> Iterator[Row]:
-        """The runs in the order in which they began, each with its analysis and how many bundles are stored of it."""
+        """The runs in the order of their start, each with its analysis and the number of its bundles."""
         columns = ("begun", "tool_version", "rules_digest", "options", "bundles")
         query = """
             SELECT r.begun, a.tool_version, a.rules_digest, a.options, count(b.id)
@@ -189,8 +190,8 @@ class StoreReader:
             yield row | {"options": self._json(row["options"])}
 
     @contextmanager
-    def moment(self) -> Iterator[None]:
-        """Everything that is read within sees the store as it is now, whatever a run adds meanwhile."""
+    def snapshot(self) -> Iterator[None]:
+        """Within this context all reads see the same snapshot of the store."""
         with store_errors(self.file):
             self._database.execute("BEGIN")
         try:
@@ -200,25 +201,27 @@ class StoreReader:
                 self._database.execute("ROLLBACK")
 
     def marks(self) -> list[tuple[str, str]]:
-        """What befell the runs: when (UTC) and what."""
+        """The incidents of the runs: time (UTC) and kind."""
         return list(self._rows("SELECT at, kind FROM mark ORDER BY rowid"))
 
     def check(self) -> None:
-        """Read all of the store and compare it with itself; an error says what is wrong."""
-        found = [line for (line,) in self._rows("PRAGMA integrity_check")]
-        lost = list(self._rows("PRAGMA foreign_key_check"))
-        if found != ["ok"] or lost:
-            raise StoreError(f"{self.file}: the store is damaged ({found[0]}, {len(lost)} rows without their bundle)")
+        """Check the integrity of the database and read all results; raises StoreError if something is damaged."""
+        lines = [line for (line,) in self._rows("PRAGMA integrity_check")]
+        orphans = list(self._rows("PRAGMA foreign_key_check"))
+        if lines != ["ok"] or orphans:
+            raise StoreError(
+                f"{self.file}: the store is damaged ({lines[0]}, {len(orphans)} rows without their bundle)"
+            )
         for _ in self.results():
             pass
 
     def copy_to(self, file: Path) -> None:
-        """Write all of it to a file that is empty or not there."""
+        """Write a copy to a file that is empty or does not exist."""
         with store_errors(self.file):
             self._database.execute("VACUUM INTO ?", (str(file),))
 
     def close(self) -> None:
-        self.aside.close()
+        self.spill_file.close()
         self._database.close()
 
     def __enter__(self) -> Self:
@@ -232,11 +235,11 @@ class StoreReader:
     def _rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
         with store_errors(self.file):
             rows = self._database.execute(query, values)
-            yield from iter(rows.fetchone, None)  # `yield from rows` closes them, also of a store that is closed
+            yield from iter(rows.fetchone, None)  # `yield from rows` would close the cursor, even of a closed store
 
     def _current(self) -> Iterator[int]:
         query = f"SELECT b.id FROM bundle b WHERE {_YOUNGEST} ORDER BY b.path, b.sha256, b.id"
-        # 8 bytes each: what SQLite sorts takes ten times as much for as long as its rows are read.
+        # An array needs 8 bytes per row; SQLite would hold ten times as much while its sorted rows are read.
         return iter(array("q", (number for (number,) in self._rows(query))))
 
     def _names(self, order: str) -> Iterator[Row]:
@@ -258,10 +261,10 @@ class StoreReader:
 
     def _document(self, packed: bytes, sha256: str) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = json.loads(zlib.decompress(packed))
+            document: Mapping[str, Any] = json.loads(zlib.decompress(packed))
         except (zlib.error, ValueError) as error:
             raise StoreError(f"{self.file}: the result of bundle {sha256} is damaged ({error})") from error
-        return found
+        return document
 
     def _json(self, text: str) -> Any:
         try:

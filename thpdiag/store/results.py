@@ -1,8 +1,7 @@
-"""What is stored of a bundle: its result document, rows of its hosts and findings, what decides about another analysis.
+"""The data that is stored for a bundle: its document, rows of hosts and findings, and the analysis that made them.
 
-A document comes from a process that read what strangers sent. What does not have the form of the schema is left out of
-the rows (the document is kept as it is), never a reason to lose the bundle. The process that made a result packs it,
-not the one that stores.
+A document comes from a process that read hostile input. Fields that do not match the schema are left out of the rows,
+while the document is kept as it is. The process that makes a result also packs it, not the one that stores it.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from thpdiag.model.document import compact
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """All that changes a result but the bundle: with the same of these the same bundle need not be read again."""
+    """What determines a result besides the bundle: with an equal analysis a bundle need not be read again."""
 
     tool_version: str
     rules_digest: str
@@ -31,17 +30,17 @@ class Analysis:
 
     @property
     def options_text(self) -> str:
-        """The options in one form, whatever their order."""
+        """The options in canonical form."""
         return compact(self.options)
 
 
 @dataclass(frozen=True, slots=True)
 class BundleResult:
-    """What came of a bundle.
+    """The result of a bundle.
 
-    `sha256` is that of its content, `path` where it was, relative to what the user named. `status` is how the attempt
-    ended: `ok`, `partial`, `limit`, `timeout`, `out of memory`, `signal N` or `refused`; `reason` says more of all but
-    the first. `document` is the result document, if one was made.
+    `sha256` is the digest of its content, `path` is relative to what the user named. `status` is `ok`, `partial`,
+    `limit`, `timeout`, `out of memory`, `signal N` or `refused`; `reason` explains all but the first. `document` is the
+    result document, if there is one.
     """
 
     sha256: str
@@ -55,7 +54,7 @@ class BundleResult:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """A bundle as it is in the store, with the analysis that its result is of and the begin of its run."""
+    """A result from the store, with its analysis and the start time of its run."""
 
     result: BundleResult
     analysis: Analysis
@@ -75,26 +74,26 @@ _VERDICT_KEYS: Final = ("status", "rule", "mechanism", "severity", "confidence",
 
 
 def host_rows(document: Mapping[str, Any]) -> Iterator[tuple[Cells, list[Cells]]]:
-    """Of each host its row (HOST_FIELDS) and those of its findings; the host of the verdict on top comes first."""
+    """Yield the row of each host (HOST_FIELDS) with those of its findings; the host of the overall verdict is first."""
     for case in _as_mappings(document.get("cases")) or [document]:
-        findings = [tuple(_text(one.get(key)) for key in FINDING_FIELDS) for one in _as_mappings(case.get("findings"))]
-        yield _host_row(case), findings
+        findings = _as_mappings(case.get("findings"))
+        yield _host_row(case), [tuple(_text(finding.get(key)) for key in FINDING_FIELDS) for finding in findings]
 
 
 def _host_row(case: Mapping[str, Any]) -> Cells:
     host, verdict = _as_mapping(case.get("host")), _as_mapping(case.get("verdict"))
     apps, undecided = host.get("apps"), case.get("unknown")
-    settings = {name: _value_with(one, "provenance") for name, one in _as_mapping(host.get("settings")).items()}
-    measures = {name: _measure(one) for name, one in _as_mapping(host.get("measures")).items()}
+    settings = {name: _value_and(value, "provenance") for name, value in _as_mapping(host.get("settings")).items()}
+    measures = {name: _measure(value) for name, value in _as_mapping(host.get("measures")).items()}
     unusable = unusable_free_ratio(_as_mappings(host.get("free_blocks")))
-    if unusable is not None:  # a fleet compares it beside those of the document
+    if unusable is not None:  # an additional measure for the comparison of hosts
         measures[UNUSABLE_FREE] = {"value": unusable, "unit": "ratio"}
     known_apps = [app for app in apps if isinstance(app, str)] if isinstance(apps, list) else []
     return (
         _text(host.get("name")),
         _text(case.get("case")),
         *(_text(host.get(key)) for key in ("os", "kernel", "era", "platform")),
-        compact({"": known_apps})[4:-1],  # a list as a JSON text, whatever is in it
+        compact({"": known_apps})[4:-1],  # the list as JSON; `compact` takes mappings only
         compact(settings),
         compact(measures),
         *(_text(verdict.get(key)) for key in _VERDICT_KEYS),
@@ -103,18 +102,18 @@ def _host_row(case: Mapping[str, Any]) -> Cells:
     )
 
 
-def _measure(one: object) -> dict[str, str | float | None]:
-    """With the time that it is of, if the document tells it: `over 30 s`, `latest`."""
-    window = _text(_as_mapping(one).get("window"))
-    return _value_with(one, "unit") | ({"window": window[:MAX_WINDOW_CHARS]} if window else {})
+def _measure(measure: object) -> dict[str, str | float | None]:
+    """Return value and unit, and the window if the document has it (`over 30 s`, `latest`)."""
+    window = _text(_as_mapping(measure).get("window"))
+    return _value_and(measure, "unit") | ({"window": window[:MAX_WINDOW_CHARS]} if window else {})
 
 
-def _value_with(one: object, beside: str) -> dict[str, str | float | None]:
-    """A value with its unit, or with how it is known: an assumed setting is no measured one."""
-    value = _as_mapping(one).get("value")
+def _value_and(entry: object, key: str) -> dict[str, str | float | None]:
+    """Return the value of a setting or measure, and one more field: its provenance or unit."""
+    value = _as_mapping(entry).get("value")
     if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
         value = None
-    return {"value": value, beside: _text(_as_mapping(one).get(beside))}
+    return {"value": value, key: _text(_as_mapping(entry).get(key))}
 
 
 def _text(value: object) -> str | None:
@@ -129,35 +128,35 @@ def _as_mappings(value: object) -> list[Mapping[str, Any]]:
     return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
 
 
-_TIME_IN_WORDS: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? (UTC|local time)", re.ASCII)
+_WRITTEN_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.\d+)? (UTC|local time)", re.ASCII)
 _ZONE: Final = {"utc": "Z", "local": "", "UTC": "Z", "local time": ""}
-_EARLIEST, _LATEST = 631_152_000.0, 4_102_444_800.0  # 1990 and 2100: a clock beyond tells nothing
+_MIN_TIME_S, _MAX_TIME_S = 631_152_000.0, 4_102_444_800.0  # 1990 and 2100; other times are wrong clocks
 
 
 def time_of_data(document: Mapping[str, Any]) -> str | None:
-    """When the data of a host was recorded, the last time that anything in it has: `2026-11-20T11:55:51Z`.
+    """Return the latest time in the data of a host, such as `2026-11-20T11:55:51Z`.
 
-    Without the Z it is the host's local time, of which nobody knows the zone; of times of both kinds UTC counts. None
-    if nothing has a date: counters since boot, a clock of the day or of the boot. It comes from the time line (the last
-    bucket of any series), from recordings and from lists of free blocks.
+    Without the Z it is the host's local time in an unknown zone; UTC times take precedence. None if nothing has a date:
+    counters since boot, a clock without date or since boot. Sources are the timeline (the last bucket of any series),
+    recordings and lists of free blocks.
     """
-    found = set()
+    times = set()
     for series in _as_mappings(_as_mapping(document.get("timeline")).get("series")):
         points = series.get("points")
         last = points[-1] if isinstance(points, list) and points else None
-        found.add(_iso_time(last[0] if isinstance(last, list) and last else None, series.get("clock")))
+        times.add(_iso_time(last[0] if isinstance(last, list) and last else None, series.get("clock")))
     for profile in _as_mappings(document.get("profiles")):
-        found.add(_iso_time(profile.get("last"), profile.get("clock")))
+        times.add(_iso_time(profile.get("last"), profile.get("clock")))
     for blocks in _as_mappings(_as_mapping(document.get("host")).get("free_blocks")):
-        if words := _TIME_IN_WORDS.fullmatch(str(blocks.get("when", ""))):
-            found.add(f"{words[1]}T{words[2]}{_ZONE[words[3]]}")
-    times = [time for time in found if time]
+        if match := _WRITTEN_TIME.fullmatch(str(blocks.get("when", ""))):
+            times.add(f"{match[1]}T{match[2]}{_ZONE[match[3]]}")
+    times.discard("")
     return max([time for time in times if time.endswith("Z")] or times, default=None)
 
 
 def _iso_time(seconds: object, clock: object) -> str:
-    """Empty for what is no date."""
-    if clock in ("utc", "local") and isinstance(seconds, int | float) and _EARLIEST <= seconds <= _LATEST:
+    """Return the time in ISO format, or an empty string for a value that is not a date."""
+    if clock in ("utc", "local") and isinstance(seconds, int | float) and _MIN_TIME_S <= seconds <= _MAX_TIME_S:
         return f"{datetime.fromtimestamp(math.floor(seconds), UTC):%Y-%m-%dT%H:%M:%S}{_ZONE[str(clock)]}"
     return ""
 
@@ -168,20 +167,20 @@ _MAX_ORDERS: Final = 64
 
 
 def unusable_free_ratio(free_blocks: Sequence[Mapping[str, Any]]) -> float | None:
-    """How much of the free memory is of no use for a huge page: the kernel's unusable free space index.
+    """Return the share of free memory that is unusable for a huge page: the kernel's unusable free space index.
 
-    That (extfrag/unusable_index of debugfs) is the share of free memory in blocks that are smaller than what is asked
-    for: 0 is one piece, 1 is nothing large enough. Here the size is that of order 9, which is a huge page of 2 MiB
-    where pages have 4 KiB (x86, most of arm64); with pages of 64 KiB order 9 is 32 MiB and a huge page 512 MiB, so
-    hosts are only compared with their like. Of the last list of each zone that the document has, all zones together;
-    a list without a time counts for a zone that has none with a time. None without any free block.
+    The index (extfrag/unusable_index of debugfs) is the share of free memory in blocks smaller than the requested size:
+    0 means one contiguous piece, 1 no block that is large enough. The size here is order 9: a huge page of 2 MiB where
+    pages have 4 KiB (x86, most of arm64). With pages of 64 KiB order 9 is 32 MiB and a huge page 512 MiB, so only hosts
+    of one kind are comparable. The result covers all zones, each with its latest list; a list without a time counts
+    only for a zone that has no list with a time. None without any free block.
     """
     latest: dict[tuple[str, str], tuple[str, Sequence[int]]] = {}
-    for one in free_blocks:
-        counts = one.get("counts")
+    for blocks in free_blocks:
+        counts = blocks.get("counts")
         if not isinstance(counts, list) or not all(isinstance(count, int) and count >= 0 for count in counts):
             continue
-        zone, when = (str(one.get("node")), str(one.get("zone"))), str(one.get("when") or "")
+        zone, when = (str(blocks.get("node")), str(blocks.get("zone"))), str(blocks.get("when") or "")
         if zone not in latest or when >= latest[zone][0]:
             latest[zone] = (when, counts[:_MAX_ORDERS])
     pages = [(order, count << order) for _, counts in latest.values() for order, count in enumerate(counts)]
@@ -192,12 +191,12 @@ def unusable_free_ratio(free_blocks: Sequence[Mapping[str, Any]]) -> float | Non
 
 UNREAD_PREFIX: Final = "unread:"
 REFUSED: Final = "refused"
-ZLIB_LEVEL: Final = 3  # of zlib: a third of the time of the usual 6 for a few percent more bytes
+ZLIB_LEVEL: Final = 3  # takes a third of the time of the default 6 for a few percent more bytes
 
 
 @dataclass(frozen=True, slots=True)
 class PackedResult:
-    """As `BundleResult`; `document` is its JSON, packed, and `hosts` has a row per host with rows of its findings."""
+    """A `BundleResult` with the compressed JSON of its document, and a row per host with the rows of its findings."""
 
     sha256: str
     path: str
@@ -210,12 +209,12 @@ class PackedResult:
 
 
 def unread_key(path: str) -> str:
-    """What stands for the sha256 of a bundle whose content is not known, so that its path is all it is known by."""
+    """Return the key that replaces the sha256 of a bundle with unknown content; it is derived from the path."""
     return f"{UNREAD_PREFIX}{hashlib.sha256(path.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 def pack_result(result: BundleResult) -> PackedResult:
-    """The rows and bytes of a result."""
+    """Return a result with its document compressed and its rows extracted."""
     document = result.document
     return PackedResult(
         result.sha256, result.path, result.size, result.status, result.reason, result.attempts,
@@ -225,70 +224,69 @@ def pack_result(result: BundleResult) -> PackedResult:
 
 
 def rows_of_document(document: Mapping[str, Any], status: str) -> tuple[tuple[Cells, tuple[Cells, ...]], ...]:
-    """The hosts of a document with their findings.
+    """Return the rows of the hosts of a document with those of their findings.
 
-    None of a `refused` bundle: nothing in it was recognized, so that its document is of no host; as one, it would be
-    counted among those that nobody can tell anything of.
+    A `refused` bundle has no hosts: nothing in it was recognized. Otherwise it would count as an undecided host.
     """
     return () if status == REFUSED else tuple((host, tuple(findings)) for host, findings in host_rows(document))
 
 
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs"))  # have keys of any characters, and no secrets in addresses
-_ASKED: Final = re.compile(r"[?#]")
-_HOST: Final = re.compile(r"(?:\[[\w:.%]*\]|[^:@\[\]]*)(?::\d*)?")
+_OBJECT_STORES: Final = frozenset(("s3", "s3a", "gs", "gcs"))  # keys have any characters, addresses no secrets
+_QUERY_START: Final = re.compile(r"[?#]")
+_SERVER: Final = re.compile(r"(?:\[[\w:.%]*\]|[^:@\[\]]*)(?::\d*)?")
 
 
 def public_path(path: str, roots: Iterable[str] = ()) -> str:
-    """The path below the root that it was found in, with the root's own name; of a path outside of all, its name.
+    """Return the path relative to the parent of the root that contains it; for a path outside of all roots its name.
 
-    Addresses (`s3://bucket/key`) stay, but for user, password and query, which can be keys to the bundle. In a key of
-    an object store `?` and `#` are letters like others.
+    Addresses (`s3://bucket/key`) lose user, password and query, which may give access to the bundle. In a key of an
+    object store `?` and `#` are ordinary characters.
     """
     if _ADDRESS.match(path):
         return _public_address(path)
-    whole = PurePosixPath(path)
+    full = PurePosixPath(path)
     for root in sorted(map(PurePosixPath, roots), key=lambda root: -len(root.parts)):
-        if whole.is_relative_to(root):
-            return str(PurePosixPath(root.name) / whole.relative_to(root))
-    return whole.name if whole.is_absolute() or ".." in whole.parts else path
+        if full.is_relative_to(root):
+            return str(PurePosixPath(root.name) / full.relative_to(root))
+    return full.name if full.is_absolute() or ".." in full.parts else path
 
 
-def _public_address(path: str) -> str:
-    scheme, _, rest = path.partition("://")
-    secret = "@" in rest
-    if scheme.lower() not in _STORES:
-        rest = _ASKED.split(rest, maxsplit=1)[0]
-    host, slash, below = rest.partition("/")
-    host = host.rpartition("@")[2]
-    if secret and not _HOST.fullmatch(host):  # no server can be called so: it may be a part of a password
-        host, below = "_", below.rpartition("@")[2]
-    return "".join(map(_printable, f"{scheme.lower()}://{host}{slash}{below}"))
+def _public_address(address: str) -> str:
+    scheme, _, rest = address.partition("://")
+    has_user = "@" in rest
+    if scheme.lower() not in _OBJECT_STORES:
+        rest = _QUERY_START.split(rest, maxsplit=1)[0]
+    server, slash, path = rest.partition("/")
+    server = server.rpartition("@")[2]
+    if has_user and not _SERVER.fullmatch(server):  # not a valid server name: it may be part of a password
+        server, path = "_", path.rpartition("@")[2]
+    return "".join(map(_printable, f"{scheme.lower()}://{server}{slash}{path}"))
 
 
 def _printable(letter: str) -> str:
     return letter if letter.isprintable() else letter.encode("unicode_escape").decode("ascii")
 
 
-_DIGEST_BYTES: Final = 16  # bytes of each SHA-256: 16 MB for a million bundles
+_DIGEST_BYTES: Final = 16  # kept of each SHA-256: 16 MB for a million bundles
 
 
 @dataclass(frozen=True, slots=True)
 class KnownContents:
-    """`digests` are the first bytes of the SHA-256 of each content, sorted, one after the other."""
+    """A compact set of SHA-256 digests: `digests` are their first bytes, sorted and concatenated."""
 
     digests: bytes = b""
 
     @classmethod
     def from_digests(cls, contents: Iterable[str]) -> KnownContents:
-        """From SHA-256 in hexadecimal digits; what was not read (`unread_key`) is never known."""
+        """Make the set from hexadecimal digests; keys of unread bundles (`unread_key`) are skipped."""
         read = (content for content in contents if not content.startswith(UNREAD_PREFIX))
         return cls(b"".join(sorted(bytes.fromhex(content)[:_DIGEST_BYTES] for content in read)))
 
     def __contains__(self, content: str) -> bool:
         wanted = bytes.fromhex(content)[:_DIGEST_BYTES]
-        at = bisect_left(range(len(self.digests) // _DIGEST_BYTES), wanted, key=self._at)
-        return self._at(at) == wanted
+        index = bisect_left(range(len(self.digests) // _DIGEST_BYTES), wanted, key=self._digest)
+        return self._digest(index) == wanted
 
-    def _at(self, number: int) -> bytes:
-        return self.digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES]
+    def _digest(self, index: int) -> bytes:
+        return self.digests[index * _DIGEST_BYTES : (index + 1) * _DIGEST_BYTES]

@@ -1,28 +1,28 @@
-"""The tables of a store, its version, how the database is opened; the lock and the ballast of its folder.
+"""The tables and version of a store, opening its database, and the lock and ballast files of its folder.
 
-One SQLite file in WAL mode with `synchronous=FULL`: what `add` has returned from outlives kill -9 and a power cut, and
-readers need no lock. Rows are only added, but for attempts that came to nothing. A store of a later version of this
-form is refused, since rows that this version does not know would be left out without a word.
+One SQLite file in WAL mode with `synchronous=FULL`: a result is durable once `add` returns, even after kill -9 or a
+power cut, and readers need no lock. Rows are only added, except that attempts without a document are replaced. A store
+with a later schema version is refused, since this version would silently ignore its unknown rows.
 
-    analysis   what changes a result: version of thpdiag, digest of the rules, options
-    run        one call of triage, with the time it began (UTC); not the machine that it ran on
-    bundle     one input by the sha256 of its content: once per analysis
-    document   the result document of a bundle: JSON, packed with zlib
-    host       one row per host of a bundle: its verdict and what groups it with others
+    analysis   what determines a result: version of thpdiag, digest of the rules, options
+    run        one call of triage with its start time (UTC), without the machine that it ran on
+    bundle     one input by the sha256 of its content, once per analysis
+    document   the result document of a bundle: JSON, compressed with zlib
+    host       one row per host of a bundle: its verdict and the attributes that define its groups
     finding    one row per finding of a host
-    mark       what befell a run: `disk full`
+    mark       an incident of a run: `disk full`
 
-`document` stands apart, so that questions about bundles do not read past it.
+`document` is a table of its own, so that queries about bundles do not read the documents.
 
-A text of a customer can have lone surrogates (a file name that is no UTF-8): it is bound as bytes and cast to text, and
-read back by the same rule, so that every string returns as it was.
+A text of a customer can have lone surrogates (from a file name that is not UTF-8). It is bound as bytes, cast to text
+and decoded by the same rule, so that every string is restored exactly.
 
-One run at a time writes to a folder; readers need no lock. A record lock (fcntl) rather than flock: children that the
-run forks for its bundles do not inherit it, so it ends with the run itself, however that ends. It does not keep a
-process from locking twice, hence the set of what this one holds.
+One run at a time writes to a folder. The lock is a record lock (fcntl), not flock: forked children do not inherit it,
+so it ends with the run itself, however that ends. It does not prevent a second lock by the same process, hence
+`_LOCKED_INODES`.
 
-A full disk stops SQLite even from deleting, since its log cannot grow. A ballast of 1 MiB is written beside the store
-before the first result; given up, it leaves room to write down what happened and to close the store properly.
+On a full disk SQLite cannot even delete, since its log cannot grow. So a ballast file of 1 MiB is written next to the
+store before the first result; deleting it makes room to record the failure and to close the store properly.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from thpdiag.errors import StoreBusyError, StoreError, StoreFullError, ThpdiagEr
 from thpdiag.store.results import FINDING_FIELDS, HOST_FIELDS
 
 LOCK_NAME: Final = "lock"
-_LOCKED_HERE: set[tuple[int, int]] = set()
+_LOCKED_INODES: set[tuple[int, int]] = set()  # device and inode of the locks that this process holds
 
 
 class Busy(Enum):
@@ -52,34 +52,34 @@ class Busy(Enum):
 
 
 class Lock:
-    """Held until `release`, or until the process ends."""
+    """The lock of a folder, held until `release` or the end of the process. `on_wait` gets a message before waiting."""
 
-    def __init__(self, folder: Path, busy: Busy, waiting: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, busy: Busy, on_wait: Callable[[str], None]) -> None:
         file = folder / LOCK_NAME
-        if file.exists() and _inode(file.stat()) in _LOCKED_HERE:
+        if file.exists() and _inode(file.stat()) in _LOCKED_INODES:
             raise StoreBusyError(f"{folder}: this run writes to it already")
         self._file = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         with ExitStack() as undo:
             undo.callback(os.close, self._file)
-            self._take(folder, busy, waiting)
+            self._acquire(folder, busy, on_wait)
             undo.pop_all()
         self._identity = _inode(os.fstat(self._file))
-        _LOCKED_HERE.add(self._identity)
+        _LOCKED_INODES.add(self._identity)
 
-    def _take(self, folder: Path, busy: Busy, waiting: Callable[[str], None]) -> None:
+    def _acquire(self, folder: Path, busy: Busy, on_wait: Callable[[str], None]) -> None:
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            told = f"{folder}: another run of triage{_holder(self._file)} writes to it"
+            message = f"{folder}: another run of triage{_holder(self._file)} writes to it"
             if busy is Busy.REFUSE:
-                raise StoreBusyError(told) from None
-            waiting(told)
+                raise StoreBusyError(message) from None
+            on_wait(message)
             fcntl.lockf(self._file, fcntl.LOCK_EX)
         os.ftruncate(self._file, 0)
         os.pwrite(self._file, b"%d\n" % os.getpid(), 0)
 
     def release(self) -> None:
-        _LOCKED_HERE.discard(self._identity)
+        _LOCKED_INODES.discard(self._identity)
         os.close(self._file)
 
 
@@ -88,9 +88,9 @@ def _inode(status: os.stat_result) -> tuple[int, int]:
 
 
 def _holder(file: int) -> str:
-    """Who holds it, as far as it has written it down; on another machine the number says little."""
-    number = os.pread(file, 20, 0).strip()
-    return f" (process {int(number)})" if number.isdigit() else ""
+    """Return the process id that the holder has written to the lock file; it may be one of another machine."""
+    pid = os.pread(file, 20, 0).strip()
+    return f" (process {int(pid)})" if pid.isdigit() else ""
 
 
 BALLAST_NAME: Final = "ballast"
@@ -98,7 +98,7 @@ BALLAST_BYTES: Final = 1 << 20
 
 
 def load_ballast(folder: Path) -> None:
-    """Have the whole of it on the disk; OSError if there is no room. Random, so that no file system packs it away."""
+    """Write the ballast file; OSError if the disk is full. Random bytes, so that no file system compresses it."""
     file = folder / BALLAST_NAME
     if file.is_file() and file.stat().st_size == BALLAST_BYTES:
         return
@@ -113,16 +113,16 @@ def load_ballast(folder: Path) -> None:
 
 
 def drop_ballast(folder: Path) -> None:
-    """Give the room back; the next run loads it again."""
+    """Delete the ballast file; the next run writes it again."""
     (folder / BALLAST_NAME).unlink(missing_ok=True)
 
 
 DATABASE_NAME: Final = "results.sqlite"
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x54687044  # "ThpD", in the head of the file: tells a store from other databases
-BUSY_TIMEOUT_S: Final = 30.0  # seconds, for a checkpoint or a merge of another process
+APPLICATION_ID: Final = 0x54687044  # "ThpD" in the file header distinguishes a store from other databases
+BUSY_TIMEOUT_S: Final = 30.0  # to wait for a checkpoint or a merge of another process
 CACHE_KIB: Final = 512
-MAX_WAL_BYTES: Final = 4 << 20  # bytes of the log that stay on disk once a checkpoint has emptied it
+MAX_WAL_BYTES: Final = 4 << 20  # size to which the log is truncated after a checkpoint
 
 _COLUMN_TYPES: Final = {
     "undecided": "INTEGER", **dict.fromkeys(("apps", "settings", "measures"), "TEXT NOT NULL"),
@@ -149,7 +149,7 @@ TABLES: Final = (
         PRIMARY KEY (bundle, host, place), FOREIGN KEY (bundle, host) REFERENCES host) WITHOUT ROWID""",
     "CREATE TABLE mark (run INTEGER NOT NULL REFERENCES run, at TEXT NOT NULL, kind TEXT NOT NULL)",
 )
-INDEXES: Final = (  # made at the end of a batch: while rows are added one by one they would cost several times the rows
+INDEXES: Final = (  # made at the end of a run: updating them per row would cost several times the insert
     "CREATE INDEX IF NOT EXISTS host_by_verdict ON host (verdict, mechanism, confidence, severity)",
     "CREATE INDEX IF NOT EXISTS host_by_kernel ON host (kernel, os, platform)",
     "CREATE INDEX IF NOT EXISTS finding_by_rule ON finding (rule, severity, confidence)",
@@ -158,12 +158,12 @@ INDEXES: Final = (  # made at the end of a batch: while rows are added one by on
 
 
 def database_path(place: Path) -> Path:
-    """The database of a store that is named by its folder, or by the file itself."""
+    """Return the database of a store, given its folder or the file itself."""
     return place / DATABASE_NAME if place.is_dir() else place
 
 
 def open_for_writing(file: Path) -> sqlite3.Connection:
-    """The database for adding; made if there is none. Transactions are begun and ended by hand."""
+    """Open the database for writing, creating it if needed. The caller begins and ends transactions."""
     with ExitStack() as undo:
         database = undo.enter_context(closing(_connect(file.absolute().as_uri())))
         _create_tables(database, file)
@@ -177,7 +177,7 @@ def _create_tables(database: sqlite3.Connection, file: Path) -> None:
     database.execute("PRAGMA synchronous = FULL")
     database.execute(f"PRAGMA journal_size_limit = {MAX_WAL_BYTES}")
     database.execute("PRAGMA foreign_keys = ON")
-    database.execute("BEGIN IMMEDIATE")  # two that begin a store at once: the second finds it made
+    database.execute("BEGIN IMMEDIATE")  # of two processes that create a store at once, the second finds the tables
     if not _version(database)[1]:
         for table in TABLES:
             database.execute(table)
@@ -187,49 +187,50 @@ def _create_tables(database: sqlite3.Connection, file: Path) -> None:
 
 
 def open_for_reading(file: Path) -> sqlite3.Connection:
-    """The database for reading, also while a batch writes to it and on a file system that is read-only."""
+    """Open the database for reading, also while a run writes to it or on a read-only file system."""
     return _connect(database_uri(file))
 
 
 def database_uri(file: Path) -> str:
-    """The address of a store as it can be read, once it is known that this can be done.
+    """Return the URI under which a store can be read, after trying it.
 
-    Readers of a log share a file beside it. Where that cannot be made, and there is no log, none is needed.
+    Readers in WAL mode need a shared-memory file. If that cannot be created and there is no log, the database can be
+    opened as immutable.
     """
     if not file.is_file():
         raise StoreError(f"{file}: no such store; expected the output folder of `thpdiag triage`")
-    whole = file.absolute().as_uri()
+    uri = file.absolute().as_uri()
     try:
-        return _checked_uri(f"{whole}?mode=ro", file)
+        return _checked_uri(f"{uri}?mode=ro", file)
     except sqlite3.OperationalError:
         log = Path(f"{file}-wal")
         if log.exists() and log.stat().st_size:
             raise
-        return _checked_uri(f"{whole}?immutable=1", file)
+        return _checked_uri(f"{uri}?immutable=1", file)
 
 
-def _checked_uri(address: str, file: Path) -> str:
-    with closing(_connect(address)) as database:
+def _checked_uri(uri: str, file: Path) -> str:
+    with closing(_connect(uri)) as database:
         if not _check_version(database, file):
             raise StoreError(f"{file}: the store is empty, its run ended before it began")
-    return address
+    return uri
 
 
 def _check_version(database: sqlite3.Connection, file: Path) -> int:
-    """The version of the form, 0 for a database without anything; else an error that says what it is."""
+    """Return the schema version, 0 for an empty database. Raises StoreError for any other database."""
     application, version = _version(database)
     tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
     if version > SCHEMA_VERSION and application == APPLICATION_ID:
-        told = f"was written by a later version of thpdiag (form {version}; this one knows {SCHEMA_VERSION})"
+        problem = f"was written by a later version of thpdiag (form {version}; this one knows {SCHEMA_VERSION})"
     elif (application, bool(version), bool(tables)) not in {(APPLICATION_ID, True, True), (0, False, False)}:
-        told = "is a database, but no store of thpdiag"
+        problem = "is a database, but no store of thpdiag"
     else:
         return version
-    raise StoreError(f"{file} {told}; it was not touched")
+    raise StoreError(f"{file} {problem}; it was not touched")
 
 
 def bind_text(value: str | None) -> str | bytes | None:
-    """A string as it is bound to `CAST(? AS TEXT)`; SQLite takes no lone surrogates in a string."""
+    """Return a string in the form to bind to `CAST(? AS TEXT)`: SQLite accepts lone surrogates only as bytes."""
     if value is None or value.isascii():
         return value
     data = value.encode("utf-8", "surrogatepass")
@@ -237,17 +238,19 @@ def bind_text(value: str | None) -> str | bytes | None:
 
 
 def set_temporary_folder(folder: Path) -> None:
-    """Where SQLite puts what it sorts and undoes beyond some megabytes, in this process: a guarded child may write
-    nowhere else. An environment variable would be too late, for SQLite reads it once."""
+    """Set the folder for SQLite's temporary files in this process: a sandboxed child may write nowhere else.
+
+    The environment variable would be too late, since SQLite reads it only once.
+    """
     with closing(sqlite3.connect(":memory:")) as database:
         quoted = str(folder).replace("'", "''")
         database.execute(f"PRAGMA temp_store_directory = '{quoted}'")
 
 
-def _connect(whole: str) -> sqlite3.Connection:
-    database = sqlite3.connect(whole, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
-    database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # also the most that a sort keeps in memory
-    database.execute("PRAGMA trusted_schema = OFF")  # a shard of somebody else runs nothing of its own
+def _connect(uri: str) -> sqlite3.Connection:
+    database = sqlite3.connect(uri, timeout=BUSY_TIMEOUT_S, isolation_level=None, uri=True)
+    database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")  # also limits the memory of a sort
+    database.execute("PRAGMA trusted_schema = OFF")  # the schema of a foreign shard must not call functions
     database.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
     return database
 
@@ -260,39 +263,39 @@ def _version(database: sqlite3.Connection) -> tuple[int, int]:
 
 
 DISK_FULL_ERRNOS: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_PRIMARY = 0xFF  # the low byte of an extended code of SQLite is its family
-_READING = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
+_PRIMARY_CODE_MASK = 0xFF  # the low byte of an extended result code of SQLite is the primary code
+_READ_CODES = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_DAMAGE_CODES = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR}
 
 
 def is_disk_full(error: sqlite3.Error) -> bool:
-    """Whether there was no room. A quota or a limit on the size of files is told as an error of writing."""
+    """Whether the disk is full. SQLite reports a quota or a limit on the file size as a write error."""
     code = getattr(error, "sqlite_errorcode", 0)
-    if code & _PRIMARY == sqlite3.SQLITE_IOERR:
-        return code not in _READING
-    return bool(code & _PRIMARY == sqlite3.SQLITE_FULL)
+    if code & _PRIMARY_CODE_MASK == sqlite3.SQLITE_IOERR:
+        return code not in _READ_CODES
+    return bool(code & _PRIMARY_CODE_MASK == sqlite3.SQLITE_FULL)
 
 
 def describe_full_disk(error: sqlite3.Error) -> str:
-    """What happened, as far as it is told."""
-    if getattr(error, "sqlite_errorcode", 0) & _PRIMARY == sqlite3.SQLITE_FULL:
+    """Describe an error for which `is_disk_full` is true."""
+    if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK == sqlite3.SQLITE_FULL:
         return f"no room for results ({error})"
     return f"no room for results, a quota or limit, or a failing disk ({error})"
 
 
 @contextmanager
-def write_errors(path: Path, otherwise: type[ThpdiagError]) -> Iterator[None]:
-    """Turn an error of the disk into one sentence about the path: StoreFullError if there is no room."""
+def write_errors(path: Path, error_type: type[ThpdiagError]) -> Iterator[None]:
+    """Turn an OSError into StoreFullError if the disk is full, else into an error of the given type."""
     try:
         yield
     except OSError as error:
-        kind = StoreFullError if error.errno in DISK_FULL_ERRNOS else otherwise
+        kind = StoreFullError if error.errno in DISK_FULL_ERRNOS else error_type
         raise kind(describe_unwritable(path, error)) from error
 
 
 @contextmanager
 def store_errors(file: Path) -> Iterator[None]:
-    """Turn an error of SQLite into one sentence about the file."""
+    """Turn an error of SQLite into StoreError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -300,9 +303,9 @@ def store_errors(file: Path) -> Iterator[None]:
 
 
 def _describe(error: sqlite3.Error) -> str:
-    family = getattr(error, "sqlite_errorcode", 0) & _PRIMARY
-    if family in _DAMAGED:
+    code = getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE_MASK
+    if code in _DAMAGE_CODES:
         return f"the store is damaged ({error}); run the batch into another folder, or bring this file back"
-    if family == sqlite3.SQLITE_BUSY:
+    if code == sqlite3.SQLITE_BUSY:
         return "another process has kept the store to itself for too long"
     return f"the store cannot be used ({error})"

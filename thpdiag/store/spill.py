@@ -1,7 +1,7 @@
-"""What is worked out of a store and grows with it: tables in a file that has no name, instead of in memory.
+"""Temporary tables on disk for data that grows with the store, such as sorted rows of a report.
 
-The file lies in the folder of the store if that can be written, else where temporary files are kept. Whatever ends the
-program, nothing of it is left. In memory are `CACHE` kilobytes of it.
+They are in an unlinked SQLite file in the folder of the store, or in the default temporary folder if that is not
+writable. The file disappears with the process, however that ends. Up to `CACHE_KIB` of it are cached in memory.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Cells = tuple[int | float | bytes, ...]
 
 
 class SpillFile:
-    """The file, made when something is first put into it. All of it is of one thread, as the store is."""
+    """The file, created on first use. Like the store it may be used by one thread only."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -34,25 +34,25 @@ class SpillFile:
         self._database: sqlite3.Connection | None = None
 
     def table(self, columns: str) -> str:
-        """A new table; its name."""
+        """Create a table; return its name."""
         name = f"t{next(self._numbers)}"
         self.run(f"CREATE TABLE {name} ({columns}) WITHOUT ROWID")
         return name
 
     def run(self, query: str, *values: object) -> sqlite3.Cursor:
-        """One statement; raises StoreFullError if there is no room."""
+        """Execute one statement. Raises StoreFullError if the disk is full."""
         if self._database is None:
             self._database = self._open()
         with _spill_errors(self._folder):
             return self._database.execute(query, values)
 
     def rows(self, query: str, *values: object) -> Iterator[tuple[Any, ...]]:
-        """What a question finds, one after the other."""
-        with closing(self.run(query, *values)) as found, _spill_errors(self._folder):
-            yield from iter(found.fetchone, None)
+        """Yield the rows of a query."""
+        with closing(self.run(query, *values)) as cursor, _spill_errors(self._folder):
+            yield from iter(cursor.fetchone, None)
 
     def flush(self) -> None:
-        """Have all of it on the disk; raises StoreFullError if there is no room."""
+        """Write everything to the disk. Raises StoreFullError if it is full."""
         if self._database is not None:
             self.run("COMMIT")
             self.run("BEGIN EXCLUSIVE")
@@ -63,7 +63,7 @@ class SpillFile:
             self._database = None
 
     def _open(self) -> sqlite3.Connection:
-        """One transaction that never ends: nothing of this outlives the program, so there is nothing to take back."""
+        """Open the database in one endless transaction: the data is temporary, so no journal is needed."""
         place = self._folder if os.access(self._folder, os.W_OK) else None
         with _spill_errors(self._folder), tempfile.NamedTemporaryFile(prefix=".aside-", dir=place) as file:
             database = sqlite3.connect(file.name, isolation_level=None)
@@ -76,78 +76,75 @@ class SpillFile:
 
 
 class SpilledTexts:
-    """A text for each of many keys, which are numbers or ASCII. One is replaced by another of the same key."""
+    """A mapping of keys (numbers or ASCII strings) to texts."""
 
-    def __init__(self, aside: SpillFile) -> None:
-        self._aside = aside
-        self._table = aside.table("key PRIMARY KEY, text TEXT NOT NULL")
+    def __init__(self, spill: SpillFile) -> None:
+        self._spill = spill
+        self._table = spill.table("key PRIMARY KEY, text TEXT NOT NULL")
 
     def __setitem__(self, key: Key, text: str) -> None:
-        self._aside.run(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", key, text)
+        self._spill.run(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", key, text)
 
     def __delitem__(self, key: Key) -> None:
-        self._aside.run(f"DELETE FROM {self._table} WHERE key = ?", key)
+        self._spill.run(f"DELETE FROM {self._table} WHERE key = ?", key)
 
     def __contains__(self, key: Key) -> bool:
         return self.get(key) is not None
 
     def __len__(self) -> int:
-        found: int = self._aside.run(f"SELECT count(*) FROM {self._table}").fetchone()[0]
-        return found
+        count: int = self._spill.run(f"SELECT count(*) FROM {self._table}").fetchone()[0]
+        return count
 
     def get(self, key: Key) -> str | None:
-        found = self._aside.run(f"SELECT text FROM {self._table} WHERE key = ?", key).fetchone()
-        return None if found is None else str(found[0])
+        row = self._spill.run(f"SELECT text FROM {self._table} WHERE key = ?", key).fetchone()
+        return None if row is None else str(row[0])
 
 
 class SpilledFirst:
-    """Of texts that come in any order the `most` that stand first, those of equal order as they came.
+    """The first `limit` of many texts in sorted order; texts with equal keys stay in the order of insertion.
 
-    `all` counts every one. Places in an order are as long as each other, with numbers and texts in the same parts.
+    `total` counts all texts that were added. All keys have the same length and the same types at the same places.
     """
 
-    def __init__(self, aside: SpillFile, most: int = sys.maxsize) -> None:
-        self.all, self._kept = 0, 0
-        self._aside, self._most = aside, most
-        self._last: _Cells | None = None  # what stands behind it is not among the first
+    def __init__(self, spill: SpillFile, limit: int = sys.maxsize) -> None:
+        self.total, self._kept = 0, 0
+        self._spill, self._limit = spill, limit
+        self._last: _Cells | None = None  # key of the last text that is kept; texts after it are dropped
         self._table = self._columns = ""
 
     def add(self, order: Order, text: Callable[[], str]) -> None:
-        """`text` is made if there is need of it."""
-        self.all += 1
-        at = (*(_bind(part) for part in order), self.all)
-        if self._last is not None and at > self._last:
+        """Add a text with its sort key; `text` is called only if the text is kept."""
+        self.total += 1
+        key = (*(_bind(part) for part in order), self.total)
+        if self._last is not None and key > self._last:
             return
         if not self._table:
-            self._begin(len(at))
-        marks = ", ".join("?" * (len(at) + 1))
-        self._aside.run(f"INSERT INTO {self._table} VALUES ({marks})", *at, _bind(text()))
+            self._columns = ", ".join(f"k{part}" for part in range(len(key)))
+            self._table = self._spill.table(f"{self._columns}, text BLOB NOT NULL, PRIMARY KEY ({self._columns})")
+        marks = ", ".join("?" * (len(key) + 1))
+        self._spill.run(f"INSERT INTO {self._table} VALUES ({marks})", *key, _bind(text()))
         self._kept += 1
-        if self._kept >= 2 * self._most:
+        if self._kept >= 2 * self._limit:
             self._drop_last()
 
     def __len__(self) -> int:
-        return min(self.all, self._most)
+        return min(self.total, self._limit)
 
     def __iter__(self) -> Iterator[str]:
         if self._table:
-            query = f"SELECT text FROM {self._table} ORDER BY {self._columns} LIMIT {self._most}"
-            yield from (text.decode("utf-8", "surrogatepass") for (text,) in self._aside.rows(query))
-
-    def _begin(self, parts: int) -> None:
-        self._columns = ", ".join(f"k{part}" for part in range(parts))
-        self._table = self._aside.table(f"{self._columns}, text BLOB NOT NULL, PRIMARY KEY ({self._columns})")
+            query = f"SELECT text FROM {self._table} ORDER BY {self._columns} LIMIT {self._limit}"
+            yield from (text.decode("utf-8", "surrogatepass") for (text,) in self._spill.rows(query))
 
     def _drop_last(self) -> None:
-        where = f"SELECT {self._columns} FROM {self._table} ORDER BY {self._columns} LIMIT 1 OFFSET {self._most - 1}"
-        last: _Cells = self._aside.run(where).fetchone()
+        where = f"SELECT {self._columns} FROM {self._table} ORDER BY {self._columns} LIMIT 1 OFFSET {self._limit - 1}"
+        last: _Cells = self._spill.run(where).fetchone()
         marks = ", ".join("?" * len(last))
-        self._aside.run(f"DELETE FROM {self._table} WHERE ({self._columns}) > ({marks})", *last)
-        self._last, self._kept = last, self._most
+        self._spill.run(f"DELETE FROM {self._table} WHERE ({self._columns}) > ({marks})", *last)
+        self._last, self._kept = last, self._limit
 
 
 def _bind(part: float | str) -> int | float | bytes:
-    """Texts as bytes, which SQLite compares as Python compares the texts, lone surrogates too."""
+    """Encode strings as bytes, which SQLite sorts as Python sorts the strings, also with lone surrogates."""
     return part.encode("utf-8", "surrogatepass") if isinstance(part, str) else part
 
 

@@ -1,16 +1,15 @@
-"""The store of a batch, for the one run that adds to it.
+"""Writing a store: adding the results of a run, and merging shards.
 
     with Store.open(folder, analysis) as store:
         if not store.has_document(sha256, analysis):
             store.add(result)
 
-What `add` has returned from is on the disk. A bundle is stored once per analysis: adding it again, after a crash or
-from another shard, changes nothing unless the first attempt came to no document, and `done` says so before the work is
-done twice.
+A result is on the disk when `add` returns. A bundle is stored once per analysis: adding it again, after a crash or from
+another shard, changes nothing unless the first attempt has no document. `has_document` tells that before the work.
 
-A connection of SQLite is of one process: what is forked while a store is open leaves it alone and ends by `os._exit`.
+A SQLite connection must not cross a fork: a child forked while a store is open must not use it and ends by `os._exit`.
 
-Shards into one store: what another store has and this one has not, in portions, each of them whole.
+A merge copies the results that this store does not have, in portions of one transaction each.
 """
 
 from __future__ import annotations
@@ -54,8 +53,7 @@ from thpdiag.store.schema import (
     write_errors,
 )
 
-BUNDLES_PER_TRANSACTION: Final = 200  # a crash or a full disk costs no more than one portion
-
+BUNDLES_PER_TRANSACTION: Final = 200  # a crash or a full disk loses at most one portion
 _MERGE_RUNS: Final = (
     """INSERT INTO analysis (tool_version, rules_digest, options)
        SELECT tool_version, rules_digest, options FROM other.analysis WHERE true ON CONFLICT DO NOTHING""",
@@ -75,11 +73,11 @@ _DROP_WITHOUT_DOCUMENT: Final = """
         JOIN other.run theirs ON theirs.id = b.run JOIN run here ON here.token = theirs.token
         JOIN bundle ours ON ours.sha256 = b.sha256 AND ours.analysis = here.analysis
         WHERE b.id > ? AND b.id <= ? AND NOT EXISTS (SELECT 1 FROM document WHERE document.bundle = ours.id))"""
-# What one could not read and another did; the name of such a row is made of its path.
+# Failed reads of a path that another run has read; the sha256 column of such a row is derived from the path.
 _DROP_UNREAD: Final = f"""
     DELETE FROM bundle WHERE sha256 LIKE '{UNREAD_PREFIX}%' AND (path, analysis) IN (
         SELECT path, analysis FROM bundle WHERE sha256 NOT LIKE '{UNREAD_PREFIX}%')"""
-# The rows of a portion that were new, beside their numbers in the other store.
+# The new rows of a portion, with their numbers in the other store.
 _NEW_BUNDLES: Final = """
     FROM other.bundle b JOIN other.run theirs ON theirs.id = b.run JOIN run ours ON ours.token = theirs.token
     JOIN bundle new ON new.sha256 = b.sha256 AND new.analysis = ours.analysis"""
@@ -101,14 +99,13 @@ _MERGE_MARKS: Final = """
 
 
 def merge_into(database: sqlite3.Connection, place: Path) -> int:
-    """Add what the store at `place` has to an open database; how many bundles were new. Merging twice adds nothing.
+    """Add the results of the store at `place` to a database; return the number of new bundles. It is idempotent.
 
-    A document takes the place of an attempt that came to none, and any result that of a bundle which could not be read
-    under its path.
+    A document replaces an attempt without one, and any result replaces a failed read of the same path.
     """
     database.execute("ATTACH ? AS other", (database_uri(database_path(place)),))
     try:
-        with database:  # ends the transaction either way
+        with database:  # commits or rolls back
             database.execute("BEGIN IMMEDIATE")
             for query in (*_MERGE_RUNS, _MERGE_MARKS):
                 database.execute(query)
@@ -152,7 +149,7 @@ _INSERT_BUNDLE: Final = (
 
 
 class Store(StoreReader):
-    """A store that this run alone adds to, locked until `close`. All that can be read of one can be read here too."""
+    """A store opened for reading and writing by one run; locked until `close`."""
 
     def __init__(self, folder: Path, database: sqlite3.Connection, lock: Lock, analysis: Analysis) -> None:
         super().__init__(folder / DATABASE_NAME, database)
@@ -163,13 +160,13 @@ class Store(StoreReader):
 
     @classmethod
     def open(
-        cls, folder: Path, analysis: Analysis, busy: Busy = Busy.REFUSE, waiting: Callable[[str], None] = lambda _: None
+        cls, folder: Path, analysis: Analysis, busy: Busy = Busy.REFUSE, on_wait: Callable[[str], None] = lambda _: None
     ) -> Self:
-        """Lock the folder, make it if it is not there, and begin a run. `waiting` is told whom it waits for."""
+        """Create the folder if needed, lock it, and begin a run. `on_wait` gets a message before waiting."""
         with write_errors(folder, StoreError):
             folder.mkdir(parents=True, exist_ok=True)
-            lock = Lock(folder, busy, waiting)
-        with store_errors(folder / DATABASE_NAME), _errors_at_begin(folder), ExitStack() as undo:
+            lock = Lock(folder, busy, on_wait)
+        with store_errors(folder / DATABASE_NAME), _start_errors(folder), ExitStack() as undo:
             undo.callback(lock.release)
             database = undo.enter_context(closing(open_for_writing(folder / DATABASE_NAME)))
             load_ballast(folder)
@@ -178,44 +175,44 @@ class Store(StoreReader):
         return store
 
     def totals_of_run(self) -> Totals:
-        """What there is of the analysis of this run, whichever run has stored it."""
+        """The totals of this run's analysis, over all runs with the same one."""
         return self.totals(self._analysis)
 
     def add(self, result: BundleResult) -> bool:
-        """Store what came of a bundle; False if it was there. Once it returns, nothing but the disk can lose it."""
+        """Store a result durably; return False if the store already had it."""
         return self.put(pack_result(result))
 
     def put(self, result: PackedResult) -> bool:
-        """The same of a result that is packed. What is there without a document is replaced."""
+        """Store a packed result like `add`. An existing result without a document is replaced."""
         with self._transaction():
             return self._put(result)
 
     def put_all(self, results: Iterable[PackedResult]) -> int:
-        """Store all of them or, if something comes between, none; how many were new. It takes the time of one."""
+        """Store results in one transaction, which takes the time of one; return the number of new ones."""
         with self._transaction():
             return sum(map(self._put, results))
 
     def forget_unread(self, paths: Iterable[str]) -> None:
-        """These could be read now: what earlier runs stored of bundles that they could not read goes."""
+        """Delete the failed reads that earlier runs stored for these paths, which could be read now."""
         for name in self._unread.intersection(map(unread_key, paths)):
             with self._transaction():
                 self._database.execute("DELETE FROM bundle WHERE analysis = ? AND sha256 = ?", (self._analysis, name))
             self._unread.discard(name)
 
     def merge(self, others: Iterable[Path]) -> int:
-        """Take over what other stores have and this one has not; how many bundles were new."""
+        """Copy the results of other stores that this one does not have; return the number of new bundles."""
         with store_errors(self.file), self._full_disk():
             return sum(merge_into(self._database, other) for other in others)
 
     def mark(self, kind: str) -> None:
-        """Write down that something befell this run."""
+        """Record an incident of this run."""
         with self._transaction():
             self._mark(kind)
 
     def close(self) -> None:
-        """Make the indexes that readers group by, as far as there is room, and let the next run in."""
+        """Create the indexes for readers, if the disk has room, and release the lock."""
         try:
-            with suppress(sqlite3.Error):  # without them questions take longer; what is stored is stored
+            with suppress(sqlite3.Error):  # without an index queries are only slower
                 for index in INDEXES:
                     self._database.execute(index)
         finally:
@@ -231,31 +228,31 @@ class Store(StoreReader):
             "ON CONFLICT DO NOTHING",
             key,
         )
-        (known,) = self._database.execute(f"SELECT id FROM analysis WHERE {same}", key).fetchone()
+        (analysis_id,) = self._database.execute(f"SELECT id FROM analysis WHERE {same}", key).fetchone()
         run = self._database.execute(
-            "INSERT INTO run (token, begun, analysis) VALUES (?, ?, ?)", (uuid.uuid4().hex, _now(), known)
+            "INSERT INTO run (token, begun, analysis) VALUES (?, ?, ?)", (uuid.uuid4().hex, _now(), analysis_id)
         ).lastrowid
         self._database.execute("COMMIT")
-        return int(run or 0), int(known)
+        return int(run or 0), int(analysis_id)
 
     def _put(self, result: PackedResult) -> bool:
-        bundle = self._bundle(result)
+        bundle = self._insert_bundle(result)
         if bundle is None:
             return False
         if result.document is not None:
             self._database.execute("INSERT INTO document (bundle, packed) VALUES (?, ?)", (bundle, result.document))
-        for at, (host, findings) in enumerate(result.hosts):
-            self._database.execute(_INSERT_HOST, (bundle, at, *map(bind_text, host)))
-            cells = ((bundle, at, place, *map(bind_text, finding)) for place, finding in enumerate(findings))
+        for number, (host, findings) in enumerate(result.hosts):
+            self._database.execute(_INSERT_HOST, (bundle, number, *map(bind_text, host)))
+            cells = ((bundle, number, place, *map(bind_text, finding)) for place, finding in enumerate(findings))
             self._database.executemany(_INSERT_FINDING, cells)
         return True
 
-    def _bundle(self, result: PackedResult) -> int | None:
+    def _insert_bundle(self, result: PackedResult) -> int | None:
         texts = map(bind_text, (result.sha256, public_path(result.path), result.status, result.reason))
         sha256, path, status, reason = texts
         values = (self._run, self._analysis, sha256, path, result.size, status, reason, result.attempts)
-        made = self._database.execute(_INSERT_BUNDLE, values).fetchall()
-        return int(made[0][0]) if made else None
+        inserted = self._database.execute(_INSERT_BUNDLE, values).fetchall()
+        return int(inserted[0][0]) if inserted else None
 
     def _mark(self, kind: str) -> None:
         self._database.execute(
@@ -264,17 +261,16 @@ class Store(StoreReader):
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        """All of it is stored, or nothing."""
         with store_errors(self.file), self._full_disk():
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
                 self._database.execute("COMMIT")
             finally:
-                self._take_back()
+                self._roll_back()
 
-    def _take_back(self) -> None:
-        if self._database.in_transaction:  # SQLite itself takes back what a full disk has cut
+    def _roll_back(self) -> None:
+        if self._database.in_transaction:  # SQLite may have rolled back itself on a full disk
             self._database.execute("ROLLBACK")
 
     @contextmanager
@@ -287,10 +283,10 @@ class Store(StoreReader):
             self._stop(error)
 
     def _stop(self, error: sqlite3.Error) -> NoReturn:
-        """Give up the ballast, write down why the run ends, and say what is safe."""
+        """Delete the ballast, record why the run ends, and raise StoreFullError."""
         drop_ballast(self._folder)
         try:
-            self._take_back()
+            self._roll_back()
             self._mark(DISK_FULL)
             (stored,) = self._database.execute("SELECT count(*) FROM bundle").fetchone()
         except sqlite3.Error:
@@ -304,8 +300,8 @@ class Store(StoreReader):
 
 
 @contextmanager
-def _errors_at_begin(folder: Path) -> Iterator[None]:
-    """A disk that is full already when a run begins."""
+def _start_errors(folder: Path) -> Iterator[None]:
+    """Report a disk that is already full when a run begins."""
     try:
         yield
     except OSError as error:

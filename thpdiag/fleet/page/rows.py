@@ -1,18 +1,17 @@
-"""The long tables of a fleet's page as HTML: hosts, what differs, what changed, bundles without a complete result.
+"""The long tables of the fleet page as HTML: hosts, outliers, changes, bundles without a complete result.
 
-They are most of the page: end tags that may be left out are. A table is cut into leaves of 200 rows that fold by
-themselves, so that a browser without scripts can show 10,000. A script takes the rows out of the leaves and shows those
-that are asked for; what it needs to know of a column stands in the head: `data-facet` names a filter, `data-order` the
-values from first to last, `data-many` that a cell has several values, `data-number` that `data-v` of the cell is what
-to sort by, `data-plain` that there is no sorting by it, `data-notes` that notes stand below the value, and what to call
-that there are none.
+The tables are most of the page, so optional end tags are omitted. A table is split into leaves of 200 rows that can be
+folded, so that a browser without scripts can show 10,000 rows. A script collects the rows of all leaves and filters and
+sorts them. Attributes of the column headings configure it: `data-facet` names a filter, `data-order` lists its values,
+`data-many` marks cells with several values, `data-number` sorting by `data-v` of the cell, `data-plain` no sorting,
+`data-notes` notes below the value, with the name of the filter value for cells without notes.
 
-Whatever a host calls itself passes `esc` before it becomes part of the page: made visible, then escaped. Attributes
-have our own words and numbers only; the one exception is the address of a host's page, which is quoted.
+Every text from a bundle passes `esc`, which makes control characters visible and escapes HTML. Attributes contain only
+constants and numbers, except for the address of a host page, which is URL-quoted.
 
-How a group lies is shown as a strip: a box from quartile to quartile for numbers, a divided bar for values. Strips are
-pictures of what stands beside them in words, so they say nothing to a screen reader. Looks are in the attributes; the
-style of the page only changes them for the dark.
+The distribution of a group is drawn as a strip: a box plot for numbers, a divided bar for values. The text next to it
+has the same content, so strips are hidden from screen readers. Colours are in the attributes; the style sheet changes
+them only for dark mode.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from thpdiag.model.finding import SEVERITIES
 from thpdiag.report.messages import plural
 from thpdiag.report.quantity import quantity
 
-LEAF: Final = 200
+LEAF_ROWS: Final = 200
 
 
 class Column(NamedTuple):
-    """A heading, and what a script needs to know of its cells, as attributes of ours."""
+    """A heading with the attributes that configure the script."""
 
     heading: str
     attributes: str = ""
 
 
 class Table(NamedTuple):
-    """`name` is its id, `rows` what is counted in headings (`hosts`), `one` a single of them."""
+    """A table: `name` is its id, `rows` and `one` are the plural and singular noun for its rows (`hosts`, `host`)."""
 
     name: str
     rows: str
@@ -54,56 +53,56 @@ class Table(NamedTuple):
 
 
 def table_leaves(table: Table, rows: Iterable[str], total: int) -> Iterator[Markup]:
-    """The table as pieces of HTML: one leaf for each 200 rows, the first unfolded; few rows do not fold."""
+    """Yield the HTML of a table: one leaf for each 200 rows, the first one open; a single leaf is not folded."""
     cells = "".join(f"<th scope=col{f' {c.attributes}' if c.attributes else ''}>{c.heading}" for c in table.columns)
     head = f"<thead><tr>{cells}<tbody>\n"
-    left, first = iter(rows), 1
-    while leaf := list(islice(left, LEAF)):
+    remaining, first = iter(rows), 1
+    while leaf := list(islice(remaining, LEAF_ROWS)):
         last = first + len(leaf) - 1
-        span = f"{table.rows} {first:,} to {last:,}" if total > LEAF else table.rows
-        inner = (
+        span = f"{table.rows} {first:,} to {last:,}" if total > LEAF_ROWS else table.rows
+        html = (
             f'<div class="scroll" role="region" tabindex="0" aria-label="Table of {span}">\n<table>{head}'
             f"{''.join(leaf)}</table>\n</div>\n"
         )
-        if total > LEAF:
+        if total > LEAF_ROWS:
             opened, label = " open" if first == 1 else "", f"{span[:1].upper()}{span[1:]}"
-            inner = f'<details class="leaf" name="{table.name}"{opened}><summary>{label}</summary>\n{inner}</details>\n'
-        yield Markup(inner)
+            html = f'<details class="leaf" name="{table.name}"{opened}><summary>{label}</summary>\n{html}</details>\n'
+        yield Markup(html)
         first = last + 1
 
 
 SEVEREST_FIRST: Final = tuple(reversed(SEVERITIES))
 CONFIDENCES: Final = tuple(reversed(SUREST_LAST))
-NONE: Final = "–"  # there can be none, which is not the same as unknown
-# Notes of a result.
+NONE: Final = "–"  # for a value that a host does not have, in contrast to an unknown one
+# Notes below a result.
 ACCEPTED, OVER = "accepted", "over"
 EARLIER, UNORDERED = "there is a later bundle", "one of several bundles"
 
 
 def esc(text: str | None) -> str:
-    """A text on one line as HTML, with nothing hidden in it; nothing for None."""
+    """Return a text on one line as HTML, with control characters made visible; empty for None."""
     return str(escape(visible_line(text)))
 
 
 def verdict_words(status: str | None) -> str:
-    """A verdict in words; one that this version does not know is unknown."""
+    """Return a verdict in words; `unknown` for a verdict that this version does not know."""
     return status.replace("_", " ") if status in VERDICTS else UNKNOWN
 
 
 def result_words(verdict: str | None, severity: str | None) -> str:
-    """Severity of what was found, else the verdict in words."""
+    """Return the severity of a finding, or the verdict in words."""
     if verdict == FOUND:
         return severity if severity in SEVERITIES else FOUND
     return verdict_words(verdict)
 
 
 def page_href(page: str) -> str:
-    """The address of a file beside the page as an attribute: a name with a colon leads to no other scheme."""
+    """Return the address of a host page as an attribute; quoting prevents that a colon starts a URL scheme."""
     return quote(page.encode("utf-8", "surrogatepass"), safe="/")
 
 
 def describe_numbers(group: NumberDistribution, unit: str | None) -> str:
-    """How numbers lie."""
+    """Describe a distribution by its median, quartiles, minimum and maximum."""
     five = (group.least, group.lower, group.median, group.upper, group.most)
     least, lower, median, upper, most = (quantity(number, unit) for number in five)
     return f"median {median}, half of them {lower} to {upper}, all {least} to {most}"
@@ -142,7 +141,7 @@ INCOMPLETE_TABLE: Final = Table(
 
 
 def host_cell(host: FleetHost) -> str:
-    """Its name, which leads to its page, and below it its bundle."""
+    """Return the cell of a host: its name, linked to its page, and the bundle below it."""
     name = esc(host.label)
     if host.page:
         name = f'<a href="{page_href(host.page)}">{name}</a>'
@@ -152,13 +151,13 @@ def host_cell(host: FleetHost) -> str:
 
 
 def host_row(host: FleetHost, notes: Sequence[str] = ()) -> str:
-    """`notes` stand below its result."""
+    """Return the row of a host, with the notes below its result."""
     words, missing = result_words(host.verdict, host.severity), UNKNOWN if host.verdict == FOUND else NONE
-    graded = f" class={words}" if words in SEVERITIES else ""
-    below = f" <small>{', '.join(notes)}</small>" if notes else ""
+    css_class = f" class={words}" if words in SEVERITIES else ""
+    small = f" <small>{', '.join(notes)}</small>" if notes else ""
     apps = " ".join(f"<i>{esc(app)}</i>" for app in host.apps)
     return (
-        f"<tr><td>{host_cell(host)}<td><b{graded}>{words}</b>{below}<td>{esc(host.sentence)}"
+        f"<tr><td>{host_cell(host)}<td><b{css_class}>{words}</b>{small}<td>{esc(host.sentence)}"
         f"<td>{esc(host.mechanism) or missing}<td>{esc(host.confidence) or missing}<td>{esc(host.kernel) or UNKNOWN}"
         f"<td>{esc(host.os or host.platform) or UNKNOWN}<td>{apps or NONE}\n"
     )
@@ -175,40 +174,41 @@ STRIP_WIDTH: Final = 160
 STRIP_HEIGHT: Final = 16
 _MARGIN: Final = 4
 _COLOURS: Final = ("#2b6cb0", "#17693a", "#7d3c98", "#8a6100", "#0f7b8a")
-_CLASSES: Final = ("b1", "b3", "b4", "b5", "b6")  # of the style: the second colour is that of the host itself
-_MAX_LINEAR_RATIO: Final = 20.0  # times the median, from which on a scale is logarithmic
-_MIN_SHARE: Final = 0.001  # of the highest number: what is below lies close to zero on such a scale
-_MIN_BOX_WIDTH: Final = 5.0  # a box is as wide as this at least, or it would be behind its median
+_CLASSES: Final = ("b1", "b3", "b4", "b5", "b6")  # CSS classes of the colours; b2 marks the host itself
+_MAX_LINEAR_RATIO: Final = 20.0  # of maximum to median; above it the scale is logarithmic
+_MIN_SHARE: Final = 0.001  # of the maximum: smaller numbers are close to zero on a logarithmic scale
+_MIN_BOX_WIDTH: Final = 5.0  # so that the line of the median does not cover the box
 
 
 def box_strip(value: float, group: NumberDistribution) -> str:
-    """From the least to the most a line, between the quartiles a box with the median, and a dot for the host."""
-    place = _strip_scale(group, value)
-    least, lower, median, upper, most, own = (
-        round(place(number), 1) for number in (group.least, group.lower, group.median, group.upper, group.most, value)
+    """Return a box plot: a line from minimum to maximum, a box with the median, and a dot for the host."""
+    scale = _strip_scale(group, value)
+    least, lower, median, upper, most, dot = (
+        round(scale(number), 1) for number in (group.least, group.lower, group.median, group.upper, group.most, value)
     )
-    wide = max(upper - lower, _MIN_BOX_WIDTH)
-    left = round((lower + upper - wide) / 2, 1)
+    width = max(upper - lower, _MIN_BOX_WIDTH)
+    left = round((lower + upper - width) / 2, 1)
     return (
         f"{_STRIP_START}"
         f'<path class="s8" d="M{least} 8H{most}" stroke="#57606a"/>'
-        f'<rect class="b1" x="{left}" y="3" width="{round(wide, 1)}" height="10" fill="#2b6cb0"/>'
+        f'<rect class="b1" x="{left}" y="3" width="{round(width, 1)}" height="10" fill="#2b6cb0"/>'
         f'<path class="middle" d="M{median} 1V15" stroke="#1b1f24" stroke-width="1.5"/>'
-        f'<circle class="b2" cx="{own}" cy="8" r="4" fill="#b0370a"/></svg>'
+        f'<circle class="b2" cx="{dot}" cy="8" r="4" fill="#b0370a"/></svg>'
     )
 
 
 def bar_strip(value: str, group: ValueDistribution) -> str:
-    """The shares of the values, the most frequent first; that of the host in its own colour, visible however small."""
-    at, parts = 0.0, []
-    for number, (one, hosts) in enumerate(group.counts):
+    """Return a bar with the shares of the values, the most frequent first; that of the host has its own colour."""
+    x, parts = 0.0, []
+    for number, (other, hosts) in enumerate(group.counts):
         width = (STRIP_WIDTH - 4) * hosts / group.n
-        look, colour = ("b2", "#b0370a") if one == value else (_CLASSES[number], _COLOURS[number])
-        parts.append(_strip_part(at, max(width - 1, 2), look, colour))
-        at += width
+        style = ("b2", "#b0370a") if other == value else (_CLASSES[number], _COLOURS[number])
+        parts.append(_strip_part(x, max(width - 1, 2), *style))
+        x += width
     if group.others:
-        own = all(one != value for one, _ in group.counts)
-        parts.append(_strip_part(at, max(STRIP_WIDTH - 4 - at, 2), *(("b2", "#b0370a") if own else ("b8", "#57606a"))))
+        has_rare_value = all(other != value for other, _ in group.counts)
+        style = ("b2", "#b0370a") if has_rare_value else ("b8", "#57606a")
+        parts.append(_strip_part(x, max(STRIP_WIDTH - 4 - x, 2), *style))
     return f"{_STRIP_START}{''.join(parts)}</svg>"
 
 
@@ -218,101 +218,100 @@ _STRIP_START: Final = (
 )
 
 
-def _strip_part(at: float, width: float, look: str, colour: str) -> str:
-    return f'<rect class="{look}" x="{at:.1f}" y="3" width="{width:.1f}" height="10" fill="{colour}"/>'
+def _strip_part(x: float, width: float, css_class: str, colour: str) -> str:
+    return f'<rect class="{css_class}" x="{x:.1f}" y="3" width="{width:.1f}" height="10" fill="{colour}"/>'
 
 
 def _strip_scale(group: NumberDistribution, value: float) -> Callable[[float], float]:
-    """From a number to its place in the strip; where few are many times the others, their logarithms."""
+    """Return the function from a number to its x coordinate; logarithmic if a few numbers are much larger."""
     low, high = min(group.least, value), max(group.most, value)
-    wide = low >= 0 and high > _MAX_LINEAR_RATIO * group.median
+    is_logarithmic = low >= 0 and high > _MAX_LINEAR_RATIO * group.median
     unit = max(group.median, high * _MIN_SHARE)
-    shape = (lambda number: math.log1p(number / unit)) if wide and unit else float
-    first, last = shape(low), shape(high)
+    transform = (lambda number: math.log1p(number / unit)) if is_logarithmic and unit else float
+    first, last = transform(low), transform(high)
     if not last > first or not math.isfinite(last - first):
         return lambda number: STRIP_WIDTH / 2
-    return lambda number: _MARGIN + (STRIP_WIDTH - 2 * _MARGIN) * (shape(number) - first) / (last - first)
+    return lambda number: _MARGIN + (STRIP_WIDTH - 2 * _MARGIN) * (transform(number) - first) / (last - first)
 
 
-def outlier_row(one: Outlier) -> str:
-    """Picture and words of the distribution; the distance of a number is its modified z-score."""
-    group, number = one.distribution, ""
+def outlier_row(outlier: Outlier) -> str:
+    """Return the row of an outlier, with the distribution as strip and text."""
+    group, value, unit = outlier.distribution, outlier.value, outlier.unit
+    number = score = ""
     if isinstance(group, ValueDistribution):
-        picture, score = bar_strip(str(one.value), group), ""
-        distance = f"{one.same or 0:,} of {group.n:,}"
+        strip = bar_strip(str(value), group)
+        distance = f"{outlier.same or 0:,} of {group.n:,}"
     else:
-        number = f" data-v={float(one.value):.6g}"
-        picture, score = (
-            box_strip(float(one.value), group),
-            "" if one.score is None else f" data-v={abs(one.score):.2f}",
-        )
-        distance = "at least half are the same" if one.score is None else f"{one.score:+.1f}"
-    size = plural(one.hosts, "host") + ("" if group.n == one.hosts else f", {group.n:,} of them with this data")
+        strip, number = box_strip(float(value), group), f" data-v={float(value):.6g}"
+        if outlier.score is None:
+            distance = "at least half are the same"
+        else:
+            distance, score = f"{outlier.score:+.1f}", f" data-v={abs(outlier.score):.2f}"
+    size = plural(outlier.hosts, "host") + ("" if group.n == outlier.hosts else f", {group.n:,} of them with this data")
     return (
-        f"<tr><td>{host_cell(one.host)}<td>{esc(one.title)}<td{number}>{esc(quantity(one.value, one.unit))}"
-        f"{_window_below(one.window)}<td>{picture} <small>{esc(describe_distribution(one))}</small>"
-        f"<td><span>{esc(one.group.definition)}</span> <small>{size}</small><td{score}>{distance}\n"
+        f"<tr><td>{host_cell(outlier.host)}<td>{esc(outlier.title)}<td{number}>{esc(quantity(value, unit))}"
+        f"{_window_html(outlier.window)}<td>{strip} <small>{esc(describe_distribution(outlier))}</small>"
+        f"<td><span>{esc(outlier.group.definition)}</span> <small>{size}</small><td{score}>{distance}\n"
     )
 
 
-def _window_below(window: str) -> str:
-    """The time that a rate is of, below it."""
+def _window_html(window: str) -> str:
     return f" <small>{esc(window)}</small>" if window else ""
 
 
-def describe_distribution(one: Outlier) -> str:
-    """The distribution in words."""
-    group = one.distribution
+def describe_distribution(outlier: Outlier) -> str:
+    """Describe the distribution of the group in words."""
+    group = outlier.distribution
     if not isinstance(group, ValueDistribution):
-        return describe_numbers(group, one.unit)
+        return describe_numbers(group, outlier.unit)
     rest = [f"{group.others:,} with other values"] if group.others else []
     return join_words([*(f"{hosts:,} {value}" for value, hosts in group.counts), *rest])
 
 
-LAST_DAY: Final = 99_999_999  # the day of what has none: it stands below all others
+LAST_DAY: Final = 99_999_999  # sort key of a change without a date: after all others
 _DAY = re.compile(r"(\d{4})-(\d\d)-(\d\d)", re.ASCII)
 KeyedRow = tuple[tuple[Any, ...], str]
 
 
 def change_rows(history: History) -> Iterator[KeyedRow]:
-    """Each with its place among all: the latest day first, then verdicts, settings of huge pages, kernels, others."""
+    """Yield the rows of a host with sort keys: the latest day first, then verdicts, THP settings, kernels, others."""
     name = f"<span>{esc(history.name)}</span> <small>{plural(history.bundles, 'bundle')}</small>"
     for number, change in enumerate(history.changes):
         other = " <small>the bundles were not judged by the same rules or version</small>" if change.other_rules else ""
         cells = (esc(change.before), esc(change.after) + other, _sightings(change.last, change.first))
         yield _change_key(history, change.first, change.name, number), _change_row(name, change.name, *cells)
     for number, far in enumerate(history.far):
-        value, whole = f"{esc(quantity(far.value, far.unit))}{_window_below(far.window)}", far.distribution
-        words = f"{esc(describe_numbers(whole, far.unit))}, in {whole.n:,} bundles"
-        before = f"{box_strip(far.value, whole)} <small>{words}</small>"
+        value, group = f"{esc(quantity(far.value, far.unit))}{_window_html(far.window)}", far.distribution
+        words = f"{esc(describe_numbers(group, far.unit))}, in {group.n:,} bundles"
+        before = f"{box_strip(far.value, group)} <small>{words}</small>"
         row = _change_row(name, far.title, before, value, _sightings(far.seen))
         yield _change_key(history, far.seen, far.name, number), row
-    for number, one in enumerate(history.differences):
-        values = join_words([f"{value} in {bundles:,}" for value, bundles in one.counts])
-        row = _change_row(name, one.name, esc(values), "their order is not known", "")
-        yield _change_key(history, Sighting("", None, ""), one.name, number), row
+    for number, difference in enumerate(history.differences):
+        values = join_words([f"{value} in {bundles:,}" for value, bundles in difference.counts])
+        row = _change_row(name, difference.name, esc(values), "their order is not known", "")
+        yield _change_key(history, Sighting("", None, ""), difference.name, number), row
 
 
-def _change_row(host: str, what: str, before: str, after: str, seen: str) -> str:
-    return f"<tr><td>{host}<td>{esc('kernel release' if what == KERNEL else what)}<td>{before}<td>{after}<td>{seen}\n"
+def _change_row(host: str, name: str, before: str, after: str, seen: str) -> str:
+    return f"<tr><td>{host}<td>{esc('kernel release' if name == KERNEL else name)}<td>{before}<td>{after}<td>{seen}\n"
 
 
-def _sightings(*places: Sighting) -> str:
-    """The bundles, the last in which it was as before and the first in which it was not, with their times."""
-    words = ("until", "since") if len(places) > 1 else ("in",)
-    told = []
-    for word, place in zip(words, places, strict=True):
-        name, recorded = esc(place.path), place.recorded or ""
-        link = f'<a href="{page_href(place.page)}">{name}</a>' if place.page else name
+def _sightings(*sightings: Sighting) -> str:
+    """Return the bundles with their times; for a change, the last one before it and the first one after it."""
+    words = ("until", "since") if len(sightings) > 1 else ("in",)
+    parts = []
+    for word, sighting in zip(words, sightings, strict=True):
+        name, recorded = esc(sighting.path), sighting.recorded or ""
+        link = f'<a href="{page_href(sighting.page)}">{name}</a>' if sighting.page else name
         clock = (" UTC" if recorded.endswith("Z") else " of its own clock") if recorded else ""
-        when = f"{recorded.replace('T', ' ').removesuffix('Z')}{clock}"
-        told.append(f"<span>{word} {link}</span> <small>{esc(when)}</small>")
-    return " ".join(told)
+        time = f"{recorded.replace('T', ' ').removesuffix('Z')}{clock}"
+        parts.append(f"<span>{word} {link}</span> <small>{esc(time)}</small>")
+    return " ".join(parts)
 
 
 def _change_key(history: History, seen: Sighting, name: str, number: int) -> tuple[Any, ...]:
-    found = _DAY.match(seen.recorded or "")
-    day = LAST_DAY - int("".join(found.groups())) if found else LAST_DAY
+    match = _DAY.match(seen.recorded or "")
+    day = LAST_DAY - int("".join(match.groups())) if match else LAST_DAY
     order = (VERDICT, "thp.", KERNEL, "node_", "Anon")
     kind = next((place for place, prefix in enumerate(order) if name.startswith(prefix)), len(order))
     return day, kind, natural_key(history.name), name, history.name, -number

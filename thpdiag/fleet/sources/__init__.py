@@ -1,1 +1,1 @@
-"""The work list: what the user names, as one `Item` per bundle. Names and sizes only; no content is parsed here."""
+"""The list of bundles of a triage run, one `BundleItem` each: names and sizes only, no content is parsed here."""

@@ -1,15 +1,15 @@
-"""The work list: what the user names (files, folders, patterns, addresses, lists of these) as one item per bundle.
+"""The bundles that the user names (files, folders, patterns, addresses, lists of these), one item each.
 
-Each has a label, its name in results: the last part of what the user named, and the path below it; never two alike.
+Each has a unique label, its name in results: the last part of what the user named, and the path below it.
 
-A list of bundles is a file or standard input with a path or address per line. Blank lines and lines that begin with `#`
-are passed over, blanks around a name too. Paths are relative to the folder of the list (of standard input and pipes: to
-the current one), and labelled by them, below that folder's name; what lies elsewhere by its own name and the number of
-its line. Patterns are not taken apart in a list. A name that is not there costs its own line: the batch goes on. The
-list is read as it is worked off, so it may be longer than memory.
+A list of bundles is a file or standard input with a path or address per line. Blank lines, lines that begin with `#`,
+and blanks around a name are ignored. Paths are relative to the folder of the list (for standard input and pipes the
+current folder) and labelled relative to it, below its name; the label of a path elsewhere is its name and line number.
+Patterns are not expanded in a list. A missing file is an error of its own line only. The list is read while it is
+worked on, so it may be larger than memory.
 
-Several runs share a work list without knowing of each other by `--shard 2/8`: which run does a bundle follows from its
-label alone, without that of the folder in which the run happens to be. Each of the runs must be given the same list.
+With `--shard 2/8` several independent runs divide a list: the label of a bundle determines its run, without the name of
+the current folder. Each of the runs must get the same list.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from thpdiag.fleet.sources.local import Pattern, is_pattern, items_of_path
 from thpdiag.fleet.sources.remote import is_address, items_of_address
 from thpdiag.store.results import public_path
 
-MAX_LINE_BYTES: Final = 16 * 1024  # of a list; a path has 4 KiB at most, an address some more
+MAX_LINE_BYTES: Final = 16 * 1024  # of a list; a path has at most 4 KiB, an address may be longer
 _SHARD: Final = re.compile(r"([1-9][0-9]{0,6})/([1-9][0-9]{0,6})", re.ASCII)
 _UTF8_MARK: Final = b"\xef\xbb\xbf"
 _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
@@ -42,33 +42,33 @@ _UTF16_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """`number` of `of`, from 1 on."""
+    """Part `number` of `count` parts; numbers begin with 1."""
 
     number: int
-    of: int
+    count: int
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """From `I/N`; raises UsageError for anything else."""
-        found = _SHARD.fullmatch(text)
-        if not found or int(found[1]) > int(found[2]):
+        """Parse `I/N`; raises UsageError for anything else."""
+        match = _SHARD.fullmatch(text)
+        if not match or int(match[1]) > int(match[2]):
             raise UsageError(f"--shard takes I/N with I from 1 to N, such as 2/8, not {text!r}")
-        return cls(int(found[1]), int(found[2]))
+        return cls(int(match[1]), int(match[2]))
 
     def has(self, label: str) -> bool:
-        """Whether the bundle of this label is done by this run."""
+        """Whether the bundle with this label belongs to this shard."""
         digest = sha256(label.encode("utf-8", "surrogatepass")).digest()
-        return int.from_bytes(digest[:8], "big") % self.of == self.number - 1
+        return int.from_bytes(digest[:8], "big") % self.count == self.number - 1
 
     def select(self, items: Iterable[BundleItem], root: str = "", key: str = "") -> Iterator[BundleItem]:
-        """Those of the items that this run does, in their order; `root`, with which labels begin, is read as `key`."""
+        """Yield the items of this shard. The root at the beginning of a label is replaced by `key` for the test."""
         for item in items:
             label = item.label
-            before, line, behind = label.rpartition(f" ({root}/")  # of the line of a list, in brackets
+            before, separator, after = label.rpartition(f" ({root}/")  # `ADDRESS (ROOT/LIST:LINE)`
             if label == root or label.startswith(f"{root}/"):
                 label = key + label[len(root) :]
-            elif line and label.endswith(")"):
-                label = f"{before} ({key}/{behind}"
+            elif separator and label.endswith(")"):
+                label = f"{before} ({key}/{after}"
             if self.has(label):
                 yield item
 
@@ -78,15 +78,15 @@ ALL_ITEMS: Final = Shard(1, 1)
 
 def find_items(
     names: Sequence[str],
-    besides: Sequence[Path] = (),
+    result_folders: Sequence[Path] = (),
     lists: Sequence[str] = (),
     stdin: BinaryIO | None = None,
     shard: Shard = ALL_ITEMS,
 ) -> Iterator[BundleItem]:
-    """The bundles in the order in which they are named, then those of lists (`-` is `stdin`).
+    """Return the bundles in the order of their names, then those of lists (`-` is `stdin`).
 
-    `besides` are folders that results go to: they may lie in what is named. Raises InputError at once if a name or a
-    list is not there. A checksum whose archive is named too is passed over (`nightly/*`), as in a folder.
+    Results in `result_folders`, which may be below a name, are skipped. Raises InputError at once if a name or list
+    does not exist. A checksum whose archive is named too (`nightly/*`) is skipped, as in a folder.
     """
     named = _without_companions(list(dict.fromkeys(names)))
     manifests = [Manifest.open(name, stdin) for name in dict.fromkeys(lists)]
@@ -98,63 +98,66 @@ def find_items(
     roots = [str(patterns[name].base) if name in patterns else name for name in named]
     roots += [str(manifest.folder) for manifest in manifests]
     labels = distinct_labels(roots)
-    found = [
-        _items_of_name(name, label, besides, patterns.get(name)) for name, label in zip(named, labels, strict=False)
+    sources = [
+        _items_of_name(name, label, result_folders, patterns.get(name))
+        for name, label in zip(named, labels, strict=False)
     ]
-    listed = [one.items(label, besides) for one, label in zip(manifests, labels[len(named) :], strict=True)]
-    return chain.from_iterable(map(shard.select, found + listed, labels, _movable_labels(roots)))
+    for manifest, label in zip(manifests, labels[len(named) :], strict=True):
+        sources.append(manifest.items(label, result_folders))
+    return chain.from_iterable(map(shard.select, sources, labels, _shard_labels(roots)))
 
 
-def _items_of_name(name: str, label: str, besides: Sequence[Path], pattern: Pattern | None) -> Iterator[BundleItem]:
+def _items_of_name(
+    name: str, label: str, result_folders: Sequence[Path], pattern: Pattern | None
+) -> Iterator[BundleItem]:
     shown = public_path(name) if is_address(name) else printable(os.fsencode(name))
     if not name:
         raise InputError("an empty name is not a bundle")
     if name == "-" and not os.path.lexists(name):
         raise InputError("- is not a bundle; --from - reads a list of bundles from standard input")
     if pattern:
-        items = pattern.items(label, besides)
+        items = pattern.items(label, result_folders)
         if (first := next(items, None)) is None:
             raise InputError(f"{shown}: nothing matches this pattern; check the path")
         return chain([first], items)
     try:
-        return items_of_address(name, label) if is_address(name) else items_of_path(Path(name), label, besides)
+        return items_of_address(name, label) if is_address(name) else items_of_path(Path(name), label, result_folders)
     except UnreadError as error:
-        where = "address" if is_address(name) else "path"
-        way_out = "" if ";" in str(error) else f"; check the {where}"
-        raise InputError(f"{shown} {error}{way_out}") from error
+        hint = "" if ";" in str(error) else f"; check the {'address' if is_address(name) else 'path'}"
+        raise InputError(f"{shown} {error}{hint}") from error
 
 
 def _without_companions(names: list[str]) -> list[str]:
-    """All but those that belong to another that is named too (`companions`)."""
+    """Return the names without companions of other names in the list (see `companion_test`)."""
     folders: defaultdict[str, set[str]] = defaultdict(set)
     for name in names:
         folder, file = os.path.split(name)
         folders[folder].add(file)
-    belongs = {folder: companion_test(files) for folder, files in folders.items()}
+    tests = {folder: companion_test(files) for folder, files in folders.items()}
     parts = map(os.path.split, names)
-    return [name for name, (folder, file) in zip(names, parts, strict=True) if not belongs[folder](file)]
+    return [name for name, (folder, file) in zip(names, parts, strict=True) if not tests[folder](file)]
 
 
 def distinct_labels(names: Sequence[str]) -> list[str]:
-    """The last part of each name, with its folder's before it where two are alike, numbered as a last resort.
+    """Return a label for each name: its last part, if needed with that of its folder, as a last resort with a number.
 
-    None is the beginning of another's path, so what is found below one is never called as what is found below another.
-    Of an address what may be told of it. The same path has the same label, however often and however it is written.
+    No label is a path prefix of another, so labels of bundles below different names are distinct. The label of an
+    address is its public part. All spellings of a path have the same label.
     """
     paths = [name if is_address(name) else str(_absolute_path(name)) for name in names]
-    last = {path: _last_part(path) for path in paths}
-    times = Counter(last.values())
-    alone = {label for label in last.values() if times[label] == 1}
-    labels = dict(last)
-    for path, label in last.items():
-        if label not in alone and not is_address(path):
+    last_parts = {path: _last_part(path) for path in paths}
+    counts = Counter(last_parts.values())
+    unique = {label for label in last_parts.values() if counts[label] == 1}
+    labels = dict(last_parts)
+    for path, label in last_parts.items():
+        if label not in unique and not is_address(path):
             labels[path] = f"{printable(os.fsencode(Path(path).parent.name))}/{label}"
-    times = Counter(labels.values())
-    good = {label for label in times if times[label] == 1 and (label in alone or _first_part(label) not in alone)}
-    taken = good | {_first_part(label) for label in good}
+    counts = Counter(labels.values())
+    final = {label for label in counts if counts[label] == 1 and (label in unique or _first_part(label) not in unique)}
+    taken = final | {_first_part(label) for label in final}
     for path, label in labels.items():
-        if label not in good:
-            labels[path] = unused_name(last[path], taken)
+        if label not in final:
+            labels[path] = unused_name(last_parts[path], taken)
             taken.add(labels[path])
     return [labels[path] for path in paths]
 
@@ -170,30 +173,30 @@ def _first_part(label: str) -> str:
 
 
 def _absolute_path(name: str | Path) -> Path:
-    """The path from the root, without `.` and `..`; links stay as they are called."""
+    """Return the absolute path without `.` and `..`; links are not resolved."""
     return Path(os.path.normpath(Path(name).absolute()))
 
 
-def _movable_labels(names: Sequence[str]) -> list[str]:
-    """Labels that are the same wherever the same names are given: the current folder, and those above it, have numbers.
+def _shard_labels(names: Sequence[str]) -> list[str]:
+    """Return labels that do not depend on the current folder: it and its parents are replaced by numbers.
 
-    A job of CI does its work in a folder called as it pleases.
+    CI jobs run in working folders with arbitrary names.
     """
-    here, moved = _absolute_path(""), []
+    current, paths = _absolute_path(""), []
     for name in names:
         path = _absolute_path(name)
         if is_address(name):
-            moved.append(name)
-        elif path.is_relative_to(here):
-            moved.append(str(Path("/0", path.relative_to(here))))
+            paths.append(name)
+        elif path.is_relative_to(current):
+            paths.append(str(Path("/0", path.relative_to(current))))
         else:
-            moved.append(f"/{len(here.parts) - len(path.parts)}" if here.is_relative_to(path) else str(path))
-    return distinct_labels(moved)
+            paths.append(f"/{len(current.parts) - len(path.parts)}" if current.is_relative_to(path) else str(path))
+    return distinct_labels(paths)
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A list that is there. `folder` is what its paths are relative to, `name` what it is called in results."""
+    """A list of bundles. Its paths are relative to `folder`; `name` is its name in results."""
 
     name: str
     folder: Path
@@ -201,7 +204,7 @@ class Manifest:
 
     @classmethod
     def open(cls, name: str, stdin: BinaryIO | None = None) -> Manifest:
-        """The file of this name, or standard input for `-`; raises InputError if it cannot be read."""
+        """Open a list by name, or standard input for `-`. Raises InputError if it cannot be read."""
         if name == "-":
             return cls("stdin", Path.cwd(), stdin or sys.stdin.buffer)
         file = Path(name)
@@ -216,40 +219,42 @@ class Manifest:
             raise InputError(f"the list {shown} is not a file name") from error
         return cls(shown, file.absolute().parent if stat.S_ISREG(mode) else Path.cwd(), file)
 
-    def items(self, label: str, besides: Sequence[Path] = ()) -> Iterator[BundleItem]:
-        """The bundles of the list, in its order; `label` is that of its folder."""
+    def items(self, label: str, result_folders: Sequence[Path] = ()) -> Iterator[BundleItem]:
+        """Yield the bundles in the order of the list; `label` is the label of its folder."""
         root = _absolute_path(self.folder)
         try:
             with self.source.open("rb") if isinstance(self.source, Path) else nullcontext(self.source) as file:
                 for number, line in _read_lines(file, self.name):
-                    yield from self._items_of_line(line, root, label, f"{label}/{self.name}:{number}", besides)
+                    yield from self._items_of_line(line, root, label, f"{label}/{self.name}:{number}", result_folders)
         except OSError as error:
             raise InputError(f"the list {self.name} {describe_error(error)}") from error
 
     def _items_of_line(
-        self, line: bytes, root: Path, label: str, place: str, besides: Sequence[Path]
+        self, line: bytes, root: Path, label: str, place: str, result_folders: Sequence[Path]
     ) -> Iterator[BundleItem]:
-        """The bundles of one line; `place` is the name of the line in results."""
+        """Return the bundles of one line; `place` is the name of the line in results."""
         name = os.fsdecode(line)
         if len(line) > MAX_LINE_BYTES:
             return iter([BundleItem("", place, refused=f"is a line of more than {MAX_LINE_BYTES} bytes")])
         if is_address(name):
-            called = public_path(name).rstrip("/")
-            if any(mark in name and mark not in called for mark in "?#"):  # what is left out may tell two apart
-                called += f" ({place})"
+            item_label = public_path(name).rstrip("/")
+            if any(mark in name and mark not in item_label for mark in "?#"):  # two addresses may differ in the query
+                item_label += f" ({place})"
         else:
             path = Path(os.path.normpath(root / name))
             below = str(path.relative_to(root)) if path.is_relative_to(root) else "\n"
             outside = f"{place}/{printable(os.fsencode(path.name))}"
-            called = label if path == root else f"{label}/{below}" if below.isprintable() else outside
+            item_label = label if path == root else f"{label}/{below}" if below.isprintable() else outside
         try:
-            return items_of_address(name, called) if is_address(name) else items_of_path(root / name, called, besides)
+            if is_address(name):
+                return items_of_address(name, item_label)
+            return items_of_path(root / name, item_label, result_folders)
         except (UnreadError, UsageError) as error:
-            return iter([BundleItem(name if is_address(name) else str(root / name), called, refused=str(error))])
+            return iter([BundleItem(name if is_address(name) else str(root / name), item_label, refused=str(error))])
 
 
 def _read_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, bytes]]:
-    """Number and content of each line that says something; of a long one more than `MAX_LINE_BYTES` bytes."""
+    """Yield number and content of each line that is not empty or a comment; long lines are cut at twice the limit."""
     number = 0
     while line := file.readline(2 * MAX_LINE_BYTES):
         number += 1

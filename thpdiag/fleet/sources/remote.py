@@ -1,19 +1,19 @@
-"""Bundles at addresses: `s3://`, `gs://`, `https://` and what else fsspec has (extra `remote`).
+"""Bundles at addresses: `s3://`, `gs://`, `https://` and other protocols of fsspec (extra `remote`).
 
-An address is one bundle. One that ends in `/`, or has `*` in it (of s3 and the like `?` and `[...]` too), is all that
-lies there: every object is a bundle by itself, in the order of names, for an object store has no folders. As in a
-folder of this machine, checksums and signatures of an archive are passed over, and so are hidden names; a bundle that
-was unpacked before it was stored is not put together again. An object that is called exactly as a pattern is found by
-it too, and `[[]` stands for `[` alone; `?versionId=` behind a key of S3 names one version.
+An address is one bundle. An address that ends in `/` or contains `*` (for object stores also `?` and `[...]`) stands
+for all objects there: each object is one bundle, in the order of names, since an object store has no folders. As in a
+local folder, checksums and signatures of an archive and hidden names are skipped; a bundle that was uploaded unpacked
+is not put together again. An object whose key equals a pattern literally matches it, and `[[]` matches `[`;
+`?versionId=` after a key of S3 selects a version.
 
-Of a web server the links of its page are listed, and those of pages below it. A link counts if it leads to what lies
-below its page, however it is written; one that sorts the list (`?C=M`) or leads up, to another server or to a hidden
-name is passed over.
+For a web server the links of its page are listed, and recursively those of pages below. Only links to paths below their
+page count, in any spelling; links that sort the list (`?C=M`), lead up, to another server or to a hidden name are
+ignored.
 
-Which server, which account and which proxy is the user's own configuration: that of the protocol (AWS_PROFILE,
-AWS_ENDPOINT_URL, HTTPS_PROXY, .netrc ...) and fsspec's (FSSPEC_S3_ANON=true ...). Each call has an event loop of its
-own and leaves no thread behind, for the process that calls forks. What goes wrong is said in words of ours: those of
-libraries hold whole addresses with their keys.
+Server, account and proxy come from the user's configuration: that of the protocol (AWS_PROFILE, AWS_ENDPOINT_URL,
+HTTPS_PROXY, .netrc ...) and of fsspec (FSSPEC_S3_ANON=true ...). Each call has its own event loop and leaves no thread
+behind, since the calling process forks. Error messages are made here: those of the libraries contain addresses with
+their keys.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ from thpdiag.fleet.sources.item import (
     BundleItem,
     UnreadError,
     is_checksum,
-    is_for_readers,
     is_list_of_checksums,
     is_of_recording,
+    is_readme,
     safe_name,
 )
 from thpdiag.fleet.sources.local import Pattern
@@ -53,91 +53,88 @@ from thpdiag.store.results import public_path
 _WEB_SCHEMES: Final = frozenset(("http", "https"))
 _S3_SCHEMES: Final = frozenset(("s3", "s3a"))
 _LOCAL_SCHEMES: Final = frozenset(("file", "local"))
-_VERSION_QUERY: Final = "?versionId="  # of an object of S3
-_CHAIN: Final = re.compile(r"::\w{1,20}://")  # of fsspec: a file in an archive at another address
+_VERSION_QUERY: Final = "?versionId="  # selects a version of an S3 object
+_CHAIN: Final = re.compile(r"::\w{1,20}://")  # fsspec's URL chaining: a file in an archive at another address
 _STAR, _WILDCARD = re.compile(r"\*"), re.compile(r"[*?\[]")
-_CONNECT_S, _SILENCE_S, _COPY_S, _PAGE_S = 30.0, 60.0, 3600.0, 600.0  # to connect, without a byte, for a bundle, a page
+_CONNECT_TIMEOUT_S, _READ_TIMEOUT_S, _COPY_TIMEOUT_S, _PAGE_TIMEOUT_S = 30.0, 60.0, 3600.0, 600.0
 _COPY_CHUNK_BYTES: Final = 1 << 20
-_MAX_PAGES: Final = 10_000  # of one list
+_MAX_PAGES: Final = 10_000  # pages of one listing
 _MAX_PAGE_BYTES: Final = 32 << 20
-_HTML: Final = frozenset(("", "text/html", "application/xhtml+xml"))
-_DROPPED: Final = re.compile(r"[\t\r\n]")  # of a link, as browsers do
+_HTML_TYPES: Final = frozenset(("", "text/html", "application/xhtml+xml"))
+_IGNORED_CHARS: Final = re.compile(r"[\t\r\n]")  # browsers drop these from a link
 
 
 def is_address(name: str) -> bool:
-    """Whether a name is an address (`s3://bucket/key`) and no path."""
-    scheme, there, _ = name.partition("://")
-    return bool(there) and scheme.replace("+", "").replace(".", "").replace("-", "").isalnum()
+    """Whether a name is an address (`s3://bucket/key`), not a path."""
+    scheme, separator, _ = name.partition("://")
+    return bool(separator) and scheme.replace("+", "").replace(".", "").replace("-", "").isalnum()
 
 
 def items_of_address(address: str, label: str) -> Iterator[BundleItem]:
-    """The bundles of an address; raises UsageError if its kind cannot be read, UnreadError if a list is empty or fails.
+    """Return the bundles of an address. A single object is not requested here, so its size is unknown.
 
-    One bundle is not asked for before its turn; its size is not known before.
+    Raises UsageError for a protocol that cannot be read, and UnreadError if a listing is empty or fails.
     """
     remote = Remote.parse(address)
-    address, first = remote.address, remote.first_wildcard()
-    if not address.endswith("/") and first is None:
-        if not remote.path and remote.scheme not in _WEB_SCHEMES:  # of a web server even its name alone may be a file
+    address, wildcard = remote.address, remote.first_wildcard()
+    if not address.endswith("/") and wildcard is None:
+        if not remote.path and remote.scheme not in _WEB_SCHEMES:  # on a web server the root may be a file
             raise UnreadError("names no object; with / at its end it is all that lies there")
         return iter([BundleItem(address, label)])
-    items = _items_of_list(remote, first, label)
-    begun = next(items, None)
-    if begun is None:
-        raise UnreadError("holds no bundle" if first is None else "is a pattern that matches nothing")
-    if begun.refused and begun.place == address:
-        raise UnreadError(begun.refused)
-    return chain([begun], items)
+    items = _items_of_list(remote, wildcard, label)
+    first = next(items, None)
+    if first is None:
+        raise UnreadError("holds no bundle" if wildcard is None else "is a pattern that matches nothing")
+    if first.refused and first.place == address:
+        raise UnreadError(first.refused)
+    return chain([first], items)
 
 
 def _items_of_list(remote: Remote, first_wildcard: int | None, label: str) -> Iterator[BundleItem]:
-    """What is listed and is a bundle, or a folder that cannot be listed; one that breaks off ends in such an item."""
+    """Yield the listed bundles, with refused items for folders that cannot be listed and for a listing that breaks."""
     address = remote.address
     prefix = address[:first_wildcard]
     base = prefix.rpartition("/")[0] + "/"
     pattern = None if first_wildcard is None else Pattern(Path(), tuple(address[len(base) :].split("/")))
     root = label if pattern is None else public_path(base).rstrip("/")
-    before: list[str] = []  # what belongs to a file begins with its name and comes behind it
+    earlier: list[str] = []  # names that begin the current name: a companion follows its file and begins with its name
     try:
         for file, size, refused in remote.files(
-            prefix, lambda folder: pattern is None or pattern.reaches(folder.rstrip("/").split("/"))
+            prefix, lambda folder: pattern is None or pattern.may_match_below(folder.rstrip("/").split("/"))
         ):
             below = file.removeprefix(base)
             if refused:
                 yield BundleItem(file, f"{root}/{printable(below.rstrip('/'))}", refused=refused)
                 continue
             name = below.rpartition("/")[2]
-            beside = is_list_of_checksums(name) or is_for_readers(name)
-            if not name or beside or "/." in f"/{below}" or _belongs_to_earlier(below, before):
+            is_skipped = is_list_of_checksums(name) or is_readme(name)
+            if not name or is_skipped or "/." in f"/{below}" or _is_companion(below, earlier):
                 continue
-            if pattern is None or file == address or pattern.fits(below.split("/")):
+            if pattern is None or file == address or pattern.matches(below.split("/")):
                 yield BundleItem(file, f"{root}/{printable(below)}", size)
     except UnreadError as error:
         yield BundleItem(address, f"{root}/(what is lost)", refused=str(error))
 
 
-def _belongs_to_earlier(name: str, before: list[str]) -> bool:
-    """Whether a name belongs to one of those before it; of these only those stay that it begins with.
+def _is_companion(name: str, earlier: list[str]) -> bool:
+    """Whether a name is a companion of an earlier one. Keeps in `earlier` only names that are prefixes of `name`.
 
-    All names that begin with another come behind it without a gap, for they come in the order of their letters.
+    Names are sorted, so all names with a common prefix are adjacent.
     """
-    while before and not name.startswith(before[-1]):
-        before.pop()
-    belongs = is_checksum(name, before) or is_of_recording(name, before)
-    before.append(name)
-    return belongs
+    while earlier and not name.startswith(earlier[-1]):
+        earlier.pop()
+    is_companion = is_checksum(name, earlier) or is_of_recording(name, earlier)
+    earlier.append(name)
+    return is_companion
 
 
-def fetch(address: str, folder: Path, most: int) -> Path:
-    """A copy of an object in a folder, of at most `most` bytes, under what is harmless of its name.
-
-    Raises UnreadError; nothing is left then.
-    """
+def fetch(address: str, folder: Path, max_bytes: int) -> Path:
+    """Download an object into a folder under a safe name. On UnreadError no file is left."""
     try:
         remote = Remote.parse(address)
         place = folder / (safe_name(unquote(remote.path).rstrip("/").rpartition("/")[2]) or "bundle")
         try:
-            remote.copy(place, most)
+            remote.copy(place, max_bytes)
         except UnreadError:
             place.unlink(missing_ok=True)
             raise
@@ -147,7 +144,7 @@ def fetch(address: str, folder: Path, most: int) -> Path:
 
 
 class ListedFile(NamedTuple):
-    """An address and its size, 0 if it is not known; `refused` says why a folder there was not listed."""
+    """An address and its size, 0 if unknown; `refused` is the reason why a folder could not be listed."""
 
     address: str
     size: int = 0
@@ -156,7 +153,7 @@ class ListedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """An address with what fsspec has for its kind, `scheme` in small letters."""
+    """An address with its lower-case scheme and fsspec's class for it."""
 
     address: str
     scheme: str
@@ -164,57 +161,57 @@ class Remote:
 
     @classmethod
     def parse(cls, address: str) -> Remote:
-        """Raises UsageError if it needs what is not installed, is of a kind that fsspec has not, or lies here.
-
-        Raises UnreadError if no server or bucket can be called so.
-        """
+        """Parse an address. Raises UsageError for a local file or a scheme that is not supported or not installed, and
+        UnreadError for an invalid server or bucket."""
         scheme, mark, rest = address.partition("://")
         scheme = scheme.lower()
         if scheme in _LOCAL_SCHEMES or _CHAIN.search(address):
             raise UsageError("of files of this machine name the path, and of addresses only the file itself")
         remote = cls(scheme + mark + rest, scheme, _filesystem_class(scheme))
         if scheme in _S3_SCHEMES and not rest.partition("/")[0]:
-            raise UnreadError(f"names no bucket; {_CHECK}")
+            raise UnreadError(f"names no bucket; {_ADDRESS_HINT}")
         if scheme in _WEB_SCHEMES:
             try:
                 server, port = urlsplit(address).hostname, urlsplit(address).port
             except ValueError as error:
-                raise UnreadError(f"is not a valid address: invalid server name; {_CHECK}") from error
+                raise UnreadError(f"is not a valid address: invalid server name; {_ADDRESS_HINT}") from error
             if not server or port == 0:
-                raise UnreadError(f"names no server; {_CHECK}")
+                raise UnreadError(f"names no server; {_ADDRESS_HINT}")
         return remote
 
     @property
     def path(self) -> str:
-        """The path, however odd it is; keys of object stores may have any character."""
+        """The path or key; keys of object stores may have any character."""
         rest = self.address.partition("://")[2]
         if self.scheme in _WEB_SCHEMES:
             rest = rest.partition("?")[0].partition("#")[0]
         return rest.partition(_VERSION_QUERY)[0].partition("/")[2]
 
     def first_wildcard(self) -> int | None:
-        """Where the first character stands that stands for others; of the web `?` begins what is asked."""
-        magic, asked = (_STAR, "?") if self.scheme in _WEB_SCHEMES else (_WILDCARD, _VERSION_QUERY)
+        """Return the index of the first wildcard, or None; in a web address `?` starts the query."""
+        wildcard, query_start = (_STAR, "?") if self.scheme in _WEB_SCHEMES else (_WILDCARD, _VERSION_QUERY)
         begin = self.address.index("://") + 3
-        found = magic.search(self.address.partition(asked)[0], begin)
-        if found and "/" not in self.address[begin : found.start()]:
+        match = wildcard.search(self.address.partition(query_start)[0], begin)
+        if match and "/" not in self.address[begin : match.start()]:
             raise UnreadError("is a pattern of servers or buckets; name one of them")
-        return found.start() if found else None
+        return match.start() if match else None
 
-    def copy(self, place: Path, most: int) -> None:
-        """The bytes of an object as a file; raises UnreadError, also if there are more than `most`."""
+    def copy(self, place: Path, max_bytes: int) -> None:
+        """Download an object to a file. Raises UnreadError, also for more than `max_bytes`."""
         from fsspec.callbacks import Callback
 
-        def check(size: int | None, came: int, **_more: object) -> None:
-            """Only when bytes come: before that s3fs does not close what it has opened."""
-            if came and max(size or 0, came) > most:
-                raise UnreadError(f"is larger than {most} bytes, the most that is fetched")
+        def check(size: int | None, received: int, **_more: object) -> None:
+            """Wait for the first bytes: before that an exception would leave files of s3fs open."""
+            if received and max(size or 0, received) > max_bytes:
+                raise UnreadError(f"is larger than {max_bytes} bytes, the most that is fetched")
 
         progress = Callback(hooks={"check": check})
         with _transfer_errors():
             asyncio.run(self._copy(place, progress))
         if progress.size is not None and place.stat().st_size != progress.size:
-            raise UnreadError(f"cannot be fetched: only {place.stat().st_size} of {progress.size} bytes came; {_AGAIN}")
+            raise UnreadError(
+                f"cannot be fetched: only {place.stat().st_size} of {progress.size} bytes came; {_RETRY_HINT}"
+            )
 
     async def _copy(self, place: Path, progress: Any) -> None:
         options: dict[str, int] = {}
@@ -222,13 +219,14 @@ class Remote:
             options = {"max_concurrency": 1}
         elif self.scheme in _WEB_SCHEMES:
             options = {"chunk_size": _COPY_CHUNK_BYTES}
-        async with asyncio.timeout(_COPY_S), self._open(unpacked=False) as system:
+        async with asyncio.timeout(_COPY_TIMEOUT_S), self._open(decompress=False) as system:
             await system._get_file(system._strip_protocol(self.address), str(place), callback=progress, **options)
 
     def files(self, prefix: str, enters: Callable[[str], bool]) -> Iterator[ListedFile]:
-        """All that lies below a prefix, as it comes; raises UnreadError.
+        """Yield all files below a prefix as they are listed; raises UnreadError.
 
-        `enters` is asked of kinds with folders whether one is wanted, by its path below that of the prefix, with `/`.
+        For protocols with folders `enters` decides whether to list one; it gets the path below that of the prefix, with
+        a final `/`.
         """
         with asyncio.Runner() as runner:
             files = self._files(prefix, enters)
@@ -244,30 +242,30 @@ class Remote:
                 yield file
 
     async def _files(self, prefix: str, enters: Callable[[str], bool]) -> AsyncIterator[ListedFile]:
-        async with self._open(unpacked=True) as system:
+        async with self._open(decompress=True) as system:
             if self.scheme in _WEB_SCHEMES:
                 async for file in _files_of_pages(system, prefix.rpartition("/")[0] + "/", enters):
                     yield file
-            elif self.scheme in _S3_SCHEMES:  # keys in the order of their bytes, without folders, 1,000 a request
+            elif self.scheme in _S3_SCHEMES:  # keys in byte order, without folders, 1,000 per request
                 bucket, _, key = prefix.partition("://")[2].partition("/")
-                async for found in system._iterdir(bucket, delimiter="", prefix=key):
-                    yield ListedFile(f"{self.scheme}://{found['name']}", int(found["size"]))
+                async for entry in system._iterdir(bucket, delimiter="", prefix=key):
+                    yield ListedFile(f"{self.scheme}://{entry['name']}", int(entry["size"]))
             else:
-                listed = await system._find(system._strip_protocol(prefix.rpartition("/")[0]), detail=True)
-                for name, found in sorted(listed.items()):
-                    yield ListedFile(f"{self.scheme}://{name}", int(found.get("size") or 0))
+                entries = await system._find(system._strip_protocol(prefix.rpartition("/")[0]), detail=True)
+                for name, entry in sorted(entries.items()):
+                    yield ListedFile(f"{self.scheme}://{name}", int(entry.get("size") or 0))
 
     @asynccontextmanager
-    async def _open(self, *, unpacked: bool) -> AsyncIterator[Any]:
-        """fsspec's view of the server. `unpacked`: what a web server packs for the way is unpacked."""
+    async def _open(self, *, decompress: bool) -> AsyncIterator[Any]:
+        """Open fsspec's file system of the server. `decompress`: undo the Content-Encoding of a web server."""
         options: dict[str, Any] = {}
         if self.scheme in _S3_SCHEMES:
-            options = {"session": _s3_session(), "version_aware": not unpacked and _VERSION_QUERY in self.address}
+            options = {"session": _s3_session(), "version_aware": not decompress and _VERSION_QUERY in self.address}
         elif self.scheme in _WEB_SCHEMES:
             from aiohttp import ClientTimeout
 
-            limits = ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
-            client = {"timeout": limits, "trust_env": True, "auto_decompress": unpacked}
+            limits = ClientTimeout(total=None, sock_connect=_CONNECT_TIMEOUT_S, sock_read=_READ_TIMEOUT_S)
+            client = {"timeout": limits, "trust_env": True, "auto_decompress": decompress}
             options = {"client_kwargs": client, "encoded": "%" in self.address or "?" in self.address}
         system = self.filesystem(asynchronous=True, skip_instance_cache=True, **options)
         session = await system.set_session() if hasattr(system, "set_session") else None
@@ -285,16 +283,16 @@ def _filesystem_class(scheme: str) -> type[Any]:
     except ImportError as error:
         raise UsageError(extra) from error
     try:
-        found: type[Any] = get_filesystem_class(scheme)
+        filesystem: type[Any] = get_filesystem_class(scheme)
     except ImportError as error:
-        of_extra = scheme in _WEB_SCHEMES | _S3_SCHEMES
-        more = f"{scheme}:// needs more than the extra 'thpdiag[remote]': {error}"
-        raise UsageError(extra if of_extra else more) from error
+        if scheme in _WEB_SCHEMES | _S3_SCHEMES:
+            raise UsageError(extra) from error
+        raise UsageError(f"{scheme}:// needs more than the extra 'thpdiag[remote]': {error}") from error
     except ValueError as error:
         raise UsageError(f"{scheme}:// is not an address type that fsspec supports") from error
-    if not getattr(found, "async_impl", False):
+    if not getattr(filesystem, "async_impl", False):
         raise UsageError(f"{scheme}:// is a kind of address that thpdiag does not read; copy the bundles here first")
-    return found
+    return filesystem
 
 
 @cache
@@ -305,7 +303,7 @@ def _botocore_loader() -> Any:
 
 
 def _s3_session() -> Any:
-    """A session of botocore with what it read of its own tables before, which is most of what one costs."""
+    """Return a botocore session with a shared data loader: loading its tables is most of the cost of a session."""
     from aiobotocore.session import AioSession
 
     session = AioSession()
@@ -314,16 +312,16 @@ def _s3_session() -> Any:
 
 
 async def _files_of_pages(system: Any, top: str, enters: Callable[[str], bool]) -> AsyncIterator[ListedFile]:
-    """The files that a web server's page and those below it have; each page once, in order.
+    """Yield the files linked from a page of a web server and from the pages below it; each page once, in order.
 
-    A folder whose page cannot be had is refused by itself; a list that is too long ends in UnreadError, and so does one
-    whose server is gone. `HTTPFileSystem._ls` has no bound, follows links up, and knows quoted links only.
+    A folder whose page fails is refused by itself; a listing that is too long or loses its server raises UnreadError.
+    Replaces `HTTPFileSystem._ls`, which has no limit, follows links up, and recognizes quoted links only.
     """
     from aiohttp import ClientConnectionError
 
-    waiting, seen, more = deque([top]), {top}, False
-    while waiting:
-        page = waiting.popleft()
+    queue, seen, is_cut = deque([top]), {top}, False
+    while queue:
+        page = queue.popleft()
         try:
             with _transfer_errors():
                 links = await _links_of_page(system, page)
@@ -341,10 +339,10 @@ async def _files_of_pages(system: Any, top: str, enters: Callable[[str], bool]) 
                 yield ListedFile(folder, refused=TOO_DEEP)
             continue
         room = _MAX_PAGES - len(seen)
-        more = more or len(folders) > room
-        waiting += folders[:room]
+        is_cut = is_cut or len(folders) > room
+        queue += folders[:room]
         seen.update(folders[:room])
-    if more:
+    if is_cut:
         raise UnreadError(f"has a list of more than {_MAX_PAGES} pages; the other pages were not read")
 
 
@@ -355,9 +353,9 @@ async def _links_of_page(system: Any, page: str) -> set[str]:
     session = await system.set_session()
     system.encoded = "%" in page
     content = bytearray()
-    async with asyncio.timeout(_PAGE_S), session.get(system.encode_url(page), **system.kwargs) as answer:
+    async with asyncio.timeout(_PAGE_TIMEOUT_S), session.get(system.encode_url(page), **system.kwargs) as answer:
         answer.raise_for_status()
-        if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _HTML:
+        if answer.headers.get("Content-Type", "").partition(";")[0].strip().lower() not in _HTML_TYPES:
             raise UnreadError("cannot be listed: not a page of links")
         try:
             async for chunk in answer.content.iter_any():
@@ -370,23 +368,23 @@ async def _links_of_page(system: Any, page: str) -> set[str]:
             raise
         try:
             text = content.decode(answer.charset or "utf-8", "replace")
-        except LookupError:  # of a server that does not know what it says
+        except LookupError:  # the server names an unknown charset
             text = content.decode("utf-8", "replace")
         return links_below(text, str(answer.url))
 
 
 def links_below(html: str, page: str) -> set[str]:
-    """The paths below a page that it has links to, those of folders with `/` at the end; `page` is its address."""
+    """Return the links of a page as paths below its address, those of folders with a final `/`."""
     parser = _LinkParser()
     try:
         parser.feed(html)
-    except (AssertionError, ValueError) as error:  # as the parser says that it gives up
+    except (AssertionError, ValueError) as error:  # HTMLParser raises these for markup that it cannot parse
         raise UnreadError("cannot be listed: its page is damaged") from error
     return {below for link in parser.links if (below := _path_below(link, page))}
 
 
 class _LinkParser(HTMLParser):
-    """Where the links of a page lead, as it has them."""
+    """Collects the targets of the links of a page, unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -398,23 +396,23 @@ class _LinkParser(HTMLParser):
 
 
 def _path_below(link: str, page: str) -> str:
-    """The path below the page's folder that a link leads to, ready to be asked for; empty if it leads elsewhere."""
-    link = _DROPPED.sub("", link).strip()
+    """Return the target of a link as a quoted path below the folder of the page, or empty if it is elsewhere."""
+    link = _IGNORED_CHARS.sub("", link).strip()
     try:
-        at, to = urlsplit(page), urlsplit(urljoin(page, quote(link, safe=punctuation)))
-    except ValueError:  # no address
+        base, target = urlsplit(page), urlsplit(urljoin(page, quote(link, safe=punctuation)))
+    except ValueError:  # invalid URL
         return ""
-    above, parts = at.path.split("/")[:-1], to.path.split("/")
-    servers = {part.netloc.rpartition("@")[2].lower() for part in (at, to)}
-    inside = [*map(unquote, parts[: len(above)])] == [*map(unquote, above)]  # however their characters are written
-    if link.startswith("#") or to.scheme not in _WEB_SCHEMES or len(servers) > 1 or to.query or not inside:
+    folder, parts = base.path.split("/")[:-1], target.path.split("/")
+    servers = {url.netloc.rpartition("@")[2].lower() for url in (base, target)}
+    is_below = [*map(unquote, parts[: len(folder)])] == [*map(unquote, folder)]  # the two may be quoted differently
+    if link.startswith("#") or target.scheme not in _WEB_SCHEMES or len(servers) > 1 or target.query or not is_below:
         return ""
-    below = "/".join(parts[len(above) :])
+    below = "/".join(parts[len(folder) :])
     names = "/" + unquote(below).replace("\\", "/")
     return "" if names == "/" or "/." in names or "//" in names else below
 
 
-# What libraries raise that is no OSError or ValueError, as far as they are loaded.
+# Exceptions of libraries that are neither OSError nor ValueError, by module; only loaded modules are considered.
 _LIBRARY_ERRORS: Final = {
     "aiohttp": ("ClientError",),
     "botocore.exceptions": ("BotoCoreError", "ClientError", "HTTPClientError"),
@@ -422,70 +420,70 @@ _LIBRARY_ERRORS: Final = {
     "google.auth.exceptions": ("GoogleAuthError",),
     "azure.core.exceptions": ("AzureError",),
 }
-_AGAIN: Final = "run it again"
-_CHECK: Final = "check the address"
-_CHECK_SERVER: Final = "check the name and port of the server"
-_CHECK_ACCOUNT: Final = "check the account that is configured for it"
-_FREE: Final = "free space in the scratch folder"
+_RETRY_HINT: Final = "run it again"
+_ADDRESS_HINT: Final = "check the address"
+_SERVER_HINT: Final = "check the name and port of the server"
+_ACCOUNT_HINT: Final = "check the account that is configured for it"
+_DISK_HINT: Final = "free space in the scratch folder"
 _ERRNO_SENTENCES: Final = {
-    errno.ENOSPC: f"no room for scratch files; {_FREE}",
-    errno.EDQUOT: f"no room for scratch files; {_FREE}",
-    errno.ECONNREFUSED: f"the connection was refused; {_CHECK_SERVER}",
-    errno.ECONNRESET: f"the connection was cut; {_AGAIN}",
-    errno.EPIPE: f"the connection was cut; {_AGAIN}",
-    errno.EIO: f"the server failed; {_AGAIN}",
-    errno.EREMOTEIO: f"the server failed; {_AGAIN}",
-    errno.EBUSY: f"the server is busy; {_AGAIN}",
+    errno.ENOSPC: f"no room for scratch files; {_DISK_HINT}",
+    errno.EDQUOT: f"no room for scratch files; {_DISK_HINT}",
+    errno.ECONNREFUSED: f"the connection was refused; {_SERVER_HINT}",
+    errno.ECONNRESET: f"the connection was cut; {_RETRY_HINT}",
+    errno.EPIPE: f"the connection was cut; {_RETRY_HINT}",
+    errno.EIO: f"the server failed; {_RETRY_HINT}",
+    errno.EREMOTEIO: f"the server failed; {_RETRY_HINT}",
+    errno.EBUSY: f"the server is busy; {_RETRY_HINT}",
 }
 _CLASS_SENTENCES: Final = {
     **dict.fromkeys(
         ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "DefaultCredentialsError"),
         "no credentials for it; configure them as for the tools of its vendor, such as in AWS_PROFILE",
     ),
-    "ClientConnectorDNSError": f"unknown server name; {_CHECK}",
-    "ClientPayloadError": f"the connection was cut; {_AGAIN}",
-    "ServerDisconnectedError": f"the connection was cut; {_AGAIN}",
-    "ParamValidationError": f"no bucket or object can have this name; {_CHECK}",
-    "EndpointConnectionError": f"the server cannot be reached; {_CHECK_SERVER}",
+    "ClientConnectorDNSError": f"unknown server name; {_ADDRESS_HINT}",
+    "ClientPayloadError": f"the connection was cut; {_RETRY_HINT}",
+    "ServerDisconnectedError": f"the connection was cut; {_RETRY_HINT}",
+    "ParamValidationError": f"no bucket or object can have this name; {_ADDRESS_HINT}",
+    "EndpointConnectionError": f"the server cannot be reached; {_SERVER_HINT}",
     "ClientConnectorCertificateError": "the server's certificate is not trusted; set SSL_CERT_FILE to that of its CA",
 }
 
 
 @contextmanager
 def _transfer_errors() -> Iterator[None]:
-    """An error of the way to the server as one sentence."""
+    """Turn errors of a transfer into UnreadError."""
     loaded = [(sys.modules[module], names) for module, names in _LIBRARY_ERRORS.items() if module in sys.modules]
-    of_libraries = tuple(getattr(module, name, OSError) for module, names in loaded for name in names)
+    library_errors = tuple(getattr(module, name, OSError) for module, names in loaded for name in names)
     try:
         yield
     except UnreadError:
         raise
-    except (OSError, EOFError, ValueError, NotImplementedError, *of_libraries) as error:
+    except (OSError, EOFError, ValueError, NotImplementedError, *library_errors) as error:
         raise UnreadError(f"cannot be fetched: {_describe_failure(error)}") from error
 
 
 def _describe_failure(error: Exception) -> str:
-    """What happened and a way out, without a word of the message, which may hold the address."""
+    """Describe an error with a hint, without its message, which may contain the address."""
     name, code = type(error).__name__, _response_code(error)
-    in_brackets = f" ({code})" if code else ""
-    number = getattr(getattr(error, "os_error", error), "errno", None)  # of a refused connection one deeper
+    suffix = f" ({code})" if code else ""
+    number = getattr(getattr(error, "os_error", error), "errno", None)  # a refused connection wraps the OSError
     if "Expired" in code or "Expired" in name:
         return "the credentials have expired; renew them"
     if isinstance(error, TimeoutError):
-        return f"the server does not answer in time; {_AGAIN}"
+        return f"the server does not answer in time; {_RETRY_HINT}"
     if isinstance(error, FileNotFoundError) or code == "404":
-        return f"it does not exist; {_CHECK}"
+        return f"it does not exist; {_ADDRESS_HINT}"
     if isinstance(error, PermissionError) or code in {"401", "403"}:
-        return f"access is denied{in_brackets}; {_CHECK_ACCOUNT}"
+        return f"access is denied{suffix}; {_ACCOUNT_HINT}"
     if isinstance(error, OSError) and number in _ERRNO_SENTENCES:
         return _ERRNO_SENTENCES[number]
     if code.isdigit():
-        return f"the server answers {code}; {_AGAIN if code.startswith('5') else _CHECK}"
-    return _CLASS_SENTENCES.get(name, f"{name}{in_brackets}; {_CHECK}")
+        return f"the server answers {code}; {_RETRY_HINT if code.startswith('5') else _ADDRESS_HINT}"
+    return _CLASS_SENTENCES.get(name, f"{name}{suffix}; {_ADDRESS_HINT}")
 
 
 def _response_code(error: Exception) -> str:
-    """The number or word that the server gave, if there is one: of HTTP, or of S3."""
+    """Return the HTTP status or the S3 error code, if there is one."""
     status = getattr(error, "status", None)
     if isinstance(status, int):
         return str(status)
