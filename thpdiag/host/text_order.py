@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from thpdiag.detect.timestamps import FARTHEST_ZONE
+from thpdiag.detect.timestamps import MAX_UTC_OFFSET_SECONDS
 from thpdiag.model import Citation, Event, Moment, Record
 from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
@@ -98,6 +98,6 @@ def _ranks(parts: Sequence[Event], held: Sequence[int]) -> list[int]:
 def _seconds(moments: Sequence[Moment]) -> list[float]:
     """Their seconds, all the same if two clocks may be farther apart than the moments."""
     seconds = [moment.seconds for moment in moments]
-    near = any(abs(a - b) <= FARTHEST_ZONE for a, b in pairwise(sorted(seconds)))
+    near = any(abs(a - b) <= MAX_UTC_OFFSET_SECONDS for a, b in pairwise(sorted(seconds)))
     several = len({moment.clock for moment in moments}) > 1
     return [0.0] * len(seconds) if several and near else seconds
