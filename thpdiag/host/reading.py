@@ -19,7 +19,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
 from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
-from thpdiag.bundle.member import NEVER_TYPED, utf16_of, without_padding
+from thpdiag.bundle.member import NON_TEXT_BYTES, utf16_of, without_padding
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.session_clock import Group
@@ -229,7 +229,7 @@ class _InputBuilder:
             found = [r for r in found if r.record not in parts]
         self.readings.setdefault(member.path, []).extend(found)
         own = [r.record for r in found if isinstance(r.record, Problem)]
-        if member.lined and len(own) < len(found):
+        if member.was_read_as_lines and len(own) < len(found):
             self.texts.add(member)
         self.problems += [*own, *member.problems]
         rows = _input_records(member, found, len(own) + len(member.problems))
@@ -301,7 +301,7 @@ def _is_noise(head: bytes) -> bool:
         return False
     if len(head) < CHUNK:
         head = without_padding(head)
-    odd = len(head) - len(head.translate(None, NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
+    odd = len(head) - len(head.translate(None, NON_TEXT_BYTES)) if len(head) >= CHUNK else head.count(0)
     return odd > MAX_NOISE * len(head)
 
 
