@@ -369,7 +369,7 @@ def _against_boot_line(one: ConfiguredSetting, have: BootConfig) -> ConfiguredSe
         return one
     if not have.version:
         return replace(one, sure=False)
-    if not platforms.looks_at_boot_line(have.version):
+    if not platforms.respects_boot_line(have.version):
         return one
     return one.without_effect(f"tuned {quoted(have.version)} leaves enabled alone when the boot line sets it")
 
