@@ -31,65 +31,64 @@ class Stream:
     """A forward stream of bytes.
 
     If the source fails, all bytes before the failure are still returned, and `failure` is then set; it remains None at
-    a normal end. `buffer` and `at` (the position in it) are public for the tar walker, which skips most members
-    without a method call.
+    a normal end. `buffer` and `position` are public for the tar walker, which skips most members without a method call.
     """
 
-    __slots__ = ("_base", "_source", "at", "buffer", "failure")
+    __slots__ = ("_base", "_source", "buffer", "failure", "position")
 
     def __init__(self, source: Iterable[bytes]) -> None:
         self._source: Iterator[bytes] = iter(source)
         self._base = 0
         self.buffer = b""
-        self.at = 0
+        self.position = 0
         self.failure: StreamError | None = None
 
     @property
     def offset(self) -> int:
         """The number of bytes consumed since the start."""
-        return self._base + self.at
+        return self._base + self.position
 
     def fill(self, need: int) -> bool:
         """Fill the buffer with `need` bytes, and return whether the source had that many."""
-        available = len(self.buffer) - self.at
+        available = len(self.buffer) - self.position
         if available >= need:
             return True
-        parts = [self.buffer[self.at :]] if available else []
+        parts = [self.buffer[self.position :]] if available else []
         while available < need and (chunk := self._next()):
             parts.append(chunk)
             available += len(chunk)
-        self._base += self.at
+        self._base += self.position
         self.buffer = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.at = 0
+        self.position = 0
         return available >= need
 
     def peek(self, size: int) -> bytes:
         self.fill(size)
-        return self.buffer[self.at : self.at + size]
+        return self.buffer[self.position : self.position + size]
 
     def take(self, size: int) -> bytes:
         """Read `size` bytes, fewer only at the end."""
         data = self.peek(size)
-        self.at += len(data)
+        self.position += len(data)
         return data
 
     def read(self, max_size: int = CHUNK) -> bytes:
         """Read some bytes, at most `max_size`; none at the end."""
         self.fill(1)
-        data = self.buffer[self.at : self.at + max_size]
-        self.at += len(data)
+        data = self.buffer[self.position : self.position + max_size]
+        self.position += len(data)
         return data
 
     def unread(self, size: int) -> None:
         """Put back the last `size` bytes of the last `read`."""
-        self.at -= size
+        self.position -= size
 
     def skip(self, size: int) -> int:
         """Skip `size` bytes and return how many there were."""
         left = size
         while left and self.fill(1):
-            step = min(left, len(self.buffer) - self.at)
-            self.at += step
+            step = min(left, len(self.buffer) - self.position)
+            self.position += step
             left -= step
         return size - left
 

@@ -44,9 +44,9 @@ def is_packed(head: bytes) -> bool:
     return bool(codec_of(head)) or is_zip(head) or is_tar(head)
 
 
-def may_be_packed(buffer: bytes, at: int, size: int) -> bool:
-    """Whether the content at offset `at` (at least two blocks) may be packed; a cheap test with false positives."""
-    return buffer[at] in FIRST_BYTES or (size >= BLOCK and buffer[at + 257 : at + 262] == b"ustar")
+def may_be_packed(buffer: bytes, offset: int, size: int) -> bool:
+    """Whether the content at `offset` (at least two blocks) may be packed; a cheap test with false positives."""
+    return buffer[offset] in FIRST_BYTES or (size >= BLOCK and buffer[offset + 257 : offset + 262] == b"ustar")
 
 
 def named_as_archive(path: str) -> bool:
@@ -66,7 +66,7 @@ def archive_defect(path: str, head: bytes, *, unpacked: bool) -> str:
         return ""
     if named:
         return "has the name of an archive or a compressed file, but not the first bytes of one"
-    if any(_one_bit_away(head, magic, at) for magic, at in _FAMILIAR):
+    if any(_one_bit_away(head, magic, offset) for magic, offset in _FAMILIAR):
         return "starts like an archive or a compressed file with one bit changed"
     return ""
 
@@ -74,8 +74,8 @@ def archive_defect(path: str, head: bytes, *, unpacked: bool) -> str:
 _FAMILIAR = (*((magic, 0) for magic in (GZIP_MAGIC, XZ_MAGIC, ZSTD_MAGIC, *_ZIP)), (b"ustar", 257))
 
 
-def _one_bit_away(head: bytes, magic: bytes, at: int) -> bool:
-    part = head[at : at + len(magic)]
+def _one_bit_away(head: bytes, magic: bytes, offset: int) -> bool:
+    part = head[offset : offset + len(magic)]
     return len(part) == len(magic) and (int.from_bytes(part) ^ int.from_bytes(magic)).bit_count() == 1
 
 

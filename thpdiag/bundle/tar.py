@@ -161,17 +161,17 @@ class TarWalker:
     def _skip_unwanted(self) -> None:
         """Skip unwanted members, up to the first header that needs the strict parser."""
         stream = self._stream
-        while stream.fill(LOOKAHEAD_BYTES) and stream.buffer[stream.at + 156] in PLAIN_KINDS:
-            begin, end = stream.offset - stream.at, len(stream.buffer)
-            at, members, wanted = self._skip_plain_members()
-            if at > stream.at:
+        while stream.fill(LOOKAHEAD_BYTES) and stream.buffer[stream.position + 156] in PLAIN_KINDS:
+            begin, end = stream.offset - stream.position, len(stream.buffer)
+            position, members, wanted = self._skip_plain_members()
+            if position > stream.position:
                 self._after_zeros()
-            stream.at = min(at, end)
+            stream.position = min(position, end)
             self._budget.count_members(members)
-            self._advance(max(at - end, 0))
+            self._advance(max(position - end, 0))
             if wanted:
                 self._wanted = begin + wanted[0], wanted[1]
-            if len(stream.buffer) - stream.at >= LOOKAHEAD_BYTES:
+            if len(stream.buffer) - stream.position >= LOOKAHEAD_BYTES:
                 return
 
     def _skip_plain_members(self) -> tuple[int, int, tuple[int, str] | None]:
@@ -180,13 +180,13 @@ class TarWalker:
         Return its position (possibly after the end of the buffer), the number of members before it, and, if it belongs
         to an interesting member, the position and path of that.
         """
-        buffer, at, interesting = self._stream.buffer, self._stream.at, self._interesting
+        buffer, position, interesting = self._stream.buffer, self._stream.position, self._interesting
         view, last, unpack = memoryview(buffer), len(buffer) - LOOKAHEAD_BYTES, _PLAIN.unpack_from
         members, wanted, max_name = 0, None, min(MAX_LONG_NAME_BYTES, self._budget.limits.name)
         long_name, long_name_header = "", 0
         try:
-            while at <= last:
-                name, digits, after, check, check_end, kind, magic, prefix = unpack(buffer, at)
+            while position <= last:
+                name, digits, after, check, check_end, kind, magic, prefix = unpack(buffer, position)
                 # The low half of Adler-32 started at 0 is the sum of the bytes, ten times faster than sum().
                 if (
                     (magic != USTAR and magic != GNU)
@@ -194,27 +194,28 @@ class TarWalker:
                     or after not in b"\0 "
                     or prefix
                     or check_end != b"\0 "
-                    or adler32(view[at : at + BLOCK], 0) & 0xFFFF != int(check, 8) + (adler32(check, 0) & 0xFFFF) - 224
+                    or adler32(view[position : position + BLOCK], 0) & 0xFFFF
+                    != int(check, 8) + (adler32(check, 0) & 0xFFFF) - 224
                 ):
                     break
-                size, body = int(digits, 8), at + BLOCK
+                size, body = int(digits, 8), position + BLOCK
                 if kind == b"0":
                     path = long_name or name.partition(b"\0")[0].decode()
                     packed = size and may_be_packed(buffer, body, size)
                     if packed or _is_unusual(path):
                         break
                     if interesting(path, size):
-                        wanted = at, path
+                        wanted = position, path
                         break
                     members, long_name = members + 1, ""
                 elif kind == b"L" and not long_name and size <= max_name:
-                    long_name, long_name_header = _long_name(buffer, body, size), at
+                    long_name, long_name_header = _long_name(buffer, body, size), position
                 elif long_name or kind != b"x" or size > BLOCK or not ONLY_TIMES.fullmatch(buffer, body, body + size):
                     break
-                at = body + (size + 511 & -512)
+                position = body + (size + 511 & -512)
         except (ValueError, IndexError):
             pass  # no octal digits, no UTF-8, no name: the strict parser reports the error
-        return long_name_header if long_name and not wanted else at, members, wanted
+        return long_name_header if long_name and not wanted else position, members, wanted
 
     def _after_zeros(self) -> None:
         if self._zeros:
@@ -228,12 +229,14 @@ class TarWalker:
         self._extended, self._chain = Extended(), 0
         stream, where = self._stream, f"{reason} at offset {self._start} of the tar archive"
         while stream.fill(BLOCK):
-            at = stream.at
-            if stream.buffer[at + 257 : at + 262] == b"ustar" and is_header(stream.buffer[at : at + BLOCK]):
+            position = stream.position
+            if stream.buffer[position + 257 : position + 262] == b"ustar" and is_header(
+                stream.buffer[position : position + BLOCK]
+            ):
                 self._note_loss(f"{where}; members up to offset {stream.offset} are lost")
                 self._zeros = 0
                 return
-            stream.at += BLOCK
+            stream.position += BLOCK
         stream.skip(BLOCK)
         if self._zeros >= 2:
             self._problems.add(

@@ -118,118 +118,118 @@ class _Expansion:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnknownError
-        at = 0
-        while at < len(words):
-            at = self._command(words, at)
-            if at < len(words) and words[at] == ("end", "||"):  # runs only if the first command fails
+        index = 0
+        while index < len(words):
+            index = self._command(words, index)
+            if index < len(words) and words[index] == ("end", "||"):  # runs only if the first command fails
                 count = len(self.steps)
-                at = self._command(words, at + 1)
+                index = self._command(words, index + 1)
                 del self.steps[count:]
         self.depth -= 1
 
-    def _command(self, words: Tokens, at: int, feed: Sequence[str] | None = None) -> int:
+    def _command(self, words: Tokens, index: int, feed: Sequence[str] | None = None) -> int:
         """Run the command that begins at an index and return the index of the next one. `feed`: its input lines."""
-        kind, text = words[at]
+        kind, text = words[index]
         if kind == "end" and text != "(":
-            return at + 1
+            return index + 1
         if text in ("if", "case", "select", "until"):
             raise UnknownError
-        if text in ("for", "function") and at + 1 == len(words):
+        if text in ("for", "function") and index + 1 == len(words):
             raise IncompleteError
         if text == "for":
-            return self._for_loop(words, at + 1)
+            return self._for_loop(words, index + 1)
         if text == "while":
-            return self._while_loop(words, at + 1, feed)
+            return self._while_loop(words, index + 1, feed)
         if text in ("{", "("):
-            body, at = _block(words, at)
-            return self._run_and_redirect(words, at, [lambda: self._run(body)])
-        if text == "function" or words[at + 1 : at + 3] == [("end", "("), ("end", ")")]:
-            at += text == "function"
-            name = words[at][1]
-            at += 3 if words[at + 1 : at + 2] == [("end", "(")] else 1
-            while at < len(words) and words[at][1] == "\n":
-                at += 1
-            self.functions[name], at = _block(words, at)
-            return at
-        return self._pipeline(words, at)
+            body, index = _block(words, index)
+            return self._run_and_redirect(words, index, [lambda: self._run(body)])
+        if text == "function" or words[index + 1 : index + 3] == [("end", "("), ("end", ")")]:
+            index += text == "function"
+            name = words[index][1]
+            index += 3 if words[index + 1 : index + 2] == [("end", "(")] else 1
+            while index < len(words) and words[index][1] == "\n":
+                index += 1
+            self.functions[name], index = _block(words, index)
+            return index
+        return self._pipeline(words, index)
 
-    def _run_and_redirect(self, words: Tokens, at: int, runs: Sequence[Callable[[], None]]) -> int:
+    def _run_and_redirect(self, words: Tokens, index: int, runs: Sequence[Callable[[], None]]) -> int:
         """Run a loop or group whose output may be redirected to a file after its end, and return the next index."""
-        end = at
+        end = index
         while end < len(words) and (words[end][0] == "word" or words[end][1] in ("|", "|&")):
             end += 1
         count = len(self.steps)
         for run in runs:
             run()
-        if goes_to_file(" ".join(text for _, text in words[at:end])):
+        if goes_to_file(" ".join(text for _, text in words[index:end])):
             self._hide_output(count)
         return end
 
     def _hide_output(self, first: int) -> None:
         self.steps[first:] = [step._replace(prints=False) for step in self.steps[first:]]
 
-    def _for_loop(self, words: Tokens, at: int) -> int:
-        name, at = words[at][1], at + 1
+    def _for_loop(self, words: Tokens, index: int) -> int:
+        name, index = words[index][1], index + 1
         values: list[str] = []
-        if at < len(words) and words[at][1] == "in":
-            at += 1
-            while at < len(words) and words[at][0] == "word":
-                for value in words_of(self._expand(words[at][1])):
-                    values += value.split() if words[at][1].startswith("$") else [without_quotes(value)]
-                at += 1
-        while at < len(words) and words[at][1] in (";", "\n"):
-            at += 1
-        body, at = _block(words, at)
-        return self._run_and_redirect(words, at, [partial(self._round, name, value, body) for value in values])
+        if index < len(words) and words[index][1] == "in":
+            index += 1
+            while index < len(words) and words[index][0] == "word":
+                for value in words_of(self._expand(words[index][1])):
+                    values += value.split() if words[index][1].startswith("$") else [without_quotes(value)]
+                index += 1
+        while index < len(words) and words[index][1] in (";", "\n"):
+            index += 1
+        body, index = _block(words, index)
+        return self._run_and_redirect(words, index, [partial(self._round, name, value, body) for value in values])
 
     def _round(self, name: str, value: str, body: Tokens) -> None:
         self.variables[name] = value
         self._run(body)
 
-    def _while_loop(self, words: Tokens, at: int, feed: Sequence[str] | None) -> int:
+    def _while_loop(self, words: Tokens, index: int, feed: Sequence[str] | None) -> int:
         """Run `while read NAME` over known lines."""
         header: list[str] = []
-        while at < len(words) and words[at] != ("word", "do"):
-            header += [words[at][1]] if words[at][0] == "word" else []
-            at += 1
+        while index < len(words) and words[index] != ("word", "do"):
+            header += [words[index][1]] if words[index][0] == "word" else []
+            index += 1
         names = [word for word in header if not word.startswith("-")]
-        body, at = _block(words, at)
+        body, index = _block(words, index)
         if names[:1] != ["read"] or len(names) != 2:
             raise UnknownError
         if feed is None and self.documents:
             feed = self.documents.pop(0).split("\n")
-        if feed is None and words[at : at + 1] == [("word", "<<<")] and at + 1 < len(words):
-            feed = without_quotes(self._expand(words[at + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
+        if feed is None and words[index : index + 1] == [("word", "<<<")] and index + 1 < len(words):
+            feed = without_quotes(self._expand(words[index + 1][1]).removeprefix("$")).replace("\\n", "\n").split("\n")
         if feed is None:
             raise UnknownError
         return self._run_and_redirect(
-            words, at, [partial(self._round, names[1], value, body) for value in feed if value.strip()]
+            words, index, [partial(self._round, names[1], value, body) for value in feed if value.strip()]
         )
 
-    def _pipeline(self, words: Tokens, at: int) -> int:
+    def _pipeline(self, words: Tokens, index: int) -> int:
         parts: list[list[str]] = [[]]
-        while at < len(words):
-            kind, text = words[at]
+        while index < len(words):
+            kind, text = words[index]
             if kind == "end" and text not in ("|", "|&"):
                 break
-            at += 1
+            index += 1
             if kind == "word":
                 parts[-1].append(self._expand(text))
-            elif words[at : at + 1] == [("word", "while")]:
-                return self._command(words, at, _echo_lines(parts[-1]))
+            elif words[index : index + 1] == [("word", "while")]:
+                return self._command(words, index, _echo_lines(parts[-1]))
             else:
                 parts.append([])
-        if at < len(words) and words[at] == ("end", "("):
+        if index < len(words) and words[index] == ("end", "("):
             raise UnknownError
         bare = without_wrappers(parts[0])
         if not bare or (bare[0] == "export" and len(parts) == 1):
             for word in parts[0]:
                 if assigned := _ASSIGNMENT.fullmatch(word):
                     self.variables[assigned[1]] = without_quotes(assigned[2])
-            return at
+            return index
         if not self._runs_text(parts, bare):
             self._step(" | ".join(" ".join(part) for part in parts), parts)
-        return at
+        return index
 
     def _runs_text(self, parts: Sequence[Sequence[str]], bare: Sequence[str]) -> bool:
         """Run the command if it is a function, or a shell or script whose text is known; return whether it is."""
@@ -289,18 +289,18 @@ class _Expansion:
         self.steps.append(Step(text, prints, line if prints else ""))
 
 
-def _block(words: Tokens, at: int) -> tuple[Tokens, int]:
+def _block(words: Tokens, index: int) -> tuple[Tokens, int]:
     """Return the words between `do`, `{` or `(` and its closing word, and the index after that."""
-    if at >= len(words):
+    if index >= len(words):
         raise IncompleteError
-    begin = words[at][1]
+    begin = words[index][1]
     if begin not in _CLOSING_WORDS:
         raise UnknownError
     depth, end = 0, _CLOSING_WORDS[begin]
-    for number in range(at, len(words)):
+    for number in range(index, len(words)):
         depth += (words[number][1] == begin) - (words[number][1] == end)
         if not depth:
-            return words[at + 1 : number], number + 1
+            return words[index + 1 : number], number + 1
     raise IncompleteError
 
 

@@ -346,7 +346,7 @@ class SessionClock:
 
 
 def _is_like_first_round(running: _Running) -> bool:
-    """Whether a round of several commands in a loop has the keys of the first round, so that rounds are told apart."""
+    """Whether a round of several commands in a loop has the same keys as the first round."""
     if running.current is None or not running.plan.has_loop or len(running.current.texts) < 2:
         return True
     return running.first_keys.setdefault(running.current.texts, running.keys) == running.keys

@@ -54,10 +54,12 @@ def mail_date(text: str) -> Moment | None:
     month = int(parts["month"]) if "month" in parts else MONTHS[parts["name"].lower()]
     hour = int(clock[1]) if not clock[4] else int(clock[1]) % 12 + 12 * (clock[4] in "Pp")
     try:
-        at = datetime(int(parts["year"]), month, int(parts["day"]), hour, int(clock[2]), int(clock[3] or 0), tzinfo=UTC)
+        date_time = datetime(
+            int(parts["year"]), month, int(parts["day"]), hour, int(clock[2]), int(clock[3] or 0), tzinfo=UTC
+        )
     except ValueError:
         return None
-    return zoned_moment(at.timestamp(), clock[5] or "")
+    return zoned_moment(date_time.timestamp(), clock[5] or "")
 
 
 @dataclass(slots=True)

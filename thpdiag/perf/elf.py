@@ -134,13 +134,13 @@ def open_elf(held: Held) -> Elf:
 
 
 def _build_id(raw: bytes, order: str) -> str:
-    at = 0
-    while at + 12 <= len(raw):
-        name_size, size, kind = struct.unpack_from(order + "III", raw, at)
-        begin = at + 12 + (name_size + 3 & ~3)
-        if kind == _BUILD_ID and raw[at + 12 : at + 12 + name_size] == b"GNU\0":
+    start = 0
+    while start + 12 <= len(raw):
+        name_size, size, kind = struct.unpack_from(order + "III", raw, start)
+        begin = start + 12 + (name_size + 3 & ~3)
+        if kind == _BUILD_ID and raw[start + 12 : start + 12 + name_size] == b"GNU\0":
             return raw[begin : begin + size].hex()
-        at = begin + (size + 3 & ~3)
+        start = begin + (size + 3 & ~3)
     return ""
 
 

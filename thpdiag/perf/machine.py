@@ -180,7 +180,7 @@ class AddressSpaces:
 
 
 class Spaces:
-    """Numbered address spaces: `of` is the one that each event (sorted by time) created or changed.
+    """Numbered address spaces: `space_of` is the one that each event (sorted by time) created or changed.
 
     `parent` is the space that a fork copied, `until` the last event before the fork; `NONE` without fork.
     """
@@ -193,12 +193,12 @@ class Spaces:
         first[1:] = owners[1:] != owners[:-1]
         forked = parents[order] != _NO_FORK
         begins = first | forked
-        self.of = np.empty(len(pids), np.int64)
-        self.of[order] = np.cumsum(begins) - 1
+        self.space_of = np.empty(len(pids), np.int64)
+        self.space_of[order] = np.cumsum(begins) - 1
         rank = np.where(forked, order, NONE)[begins]  # of the fork that began each space
         before = self._previous_event(owners, order, parents[rank], rank)
         forked = (rank != NONE) & (before != NONE)
-        self.parent = np.where(forked, self.of[before], NONE) if len(rank) else rank
+        self.parent = np.where(forked, self.space_of[before], NONE) if len(rank) else rank
         self.until = np.where(forked, rank, NONE)
         self._skip_empty_parents()
 
@@ -215,7 +215,7 @@ class Spaces:
 
     def _skip_empty_parents(self) -> None:
         """Replace parents without maps of their own by their parents, so that few levels are left."""
-        maps = np.bincount(self.of[self.maps != UNMAPPED], minlength=len(self.parent))
+        maps = np.bincount(self.space_of[self.maps != UNMAPPED], minlength=len(self.parent))
         while True:
             empty = np.flatnonzero((self.parent != NONE) & (maps[self.parent] == 0))
             if not len(empty):
@@ -240,7 +240,7 @@ class Lookup:
     def _cut_pieces(self, start: NDArray[np.uint64], end: NDArray[np.uint64], rank: Ints) -> None:
         self.aligned = not np.any((start | end) & np.uint64(0xFFF))
         self._points = _distinct(np.concatenate((start, end)))
-        space = self._spaces.of[rank]
+        space = self._spaces.space_of[rank]
         begins, ends = (self._key(space, np.searchsorted(self._points, place)) for place in (start, end))
         self._bounds = _distinct(np.concatenate((begins, ends)))
         first = np.searchsorted(self._bounds, begins)
@@ -259,7 +259,7 @@ class Lookup:
         maps = np.full(len(addresses), UNMAPPED, np.int64)
         todo = np.flatnonzero(epochs != NONE) if len(self._pieces) else np.empty(0, np.int64)
         rank = self._ranks[epochs[todo]]
-        space = self._spaces.of[rank]
+        space = self._spaces.space_of[rank]
         for _ in range(_MAX_FORK_DEPTH):
             if not len(todo):
                 break
