@@ -15,7 +15,7 @@ import pytest
 from conftest import ROOT
 from kernel_symbol_files import samples
 from thpdiag.bundle import Limits, members
-from thpdiag.bundle.open import is_rereadable, members_again
+from thpdiag.bundle.open import is_rereadable, reread_members
 from thpdiag.engine.load import rule_set
 from thpdiag.host import reading
 from thpdiag.host.excerpts import reread
@@ -185,9 +185,9 @@ def test_pipes_are_passed_over_and_streams_begin_anew(tmp_path: Path) -> None:
 
     paths = [pipe, Path("-"), file, tmp_path / "gone"]
     assert [is_rereadable(path) for path in paths] == [False, False, True, False]
-    found = [(m.path, b"".join(m.chunks())) for m in members_again(paths, str, stdin=stdin)]
+    found = [(m.path, b"".join(m.chunks())) for m in reread_members(paths, str, stdin=stdin)]
     assert found == [("-", b"stream\n"), ("file", b"file\n")]
-    assert [m.path for m in members_again(paths, str)] == ["file"]
+    assert [m.path for m in reread_members(paths, str)] == ["file"]
 
 
 def test_the_second_reading_ends_where_all_was_met(tmp_path: Path) -> None:

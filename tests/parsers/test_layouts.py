@@ -22,7 +22,7 @@ from parse_bytes import member, readings
 from pasted_variants import CHANGED, SHORT, WHOLE, each_line, hard, sampled, soft, strays
 from thpdiag.bundle.member import utf16_of
 from thpdiag.detect.transcript import TextLine
-from thpdiag.detect.wrapped import joined_tables
+from thpdiag.detect.wrapped import join_wrapped_rows
 from thpdiag.host.reading import _is_noise
 from thpdiag.model import Event, Fact, Problem, Profile, Record, Sample
 
@@ -345,7 +345,7 @@ def test_whole_tables_stay_as_they_are() -> None:
     for path in sorted((ROOT / "fixtures").rglob("*")):
         if path.is_file() and path.stat().st_size <= MAX_BYTES and path.parts[-3:-1] != ("perf_top", "mail"):
             lines = [TextLine(n, line) for n, line in enumerate(path.read_text("utf-8", "replace").split("\n"))]
-            assert list(joined_tables(lines)) == lines, path
+            assert list(join_wrapped_rows(lines)) == lines, path
 
 
 LOST_BLANKS = {

@@ -361,7 +361,7 @@ def weights(profile: Profile) -> dict[tuple[str, int, int], float]:
 def test_many_samples_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Beyond a number of rows those of one chain, task, CPU and 100 ms are one; nothing is lost but the last digit."""
     (exact,), _ = read(ByHand(windows(30)))
-    monkeypatch.setattr(gather, "MAX_HELD", 200)
+    monkeypatch.setattr(gather, "MAX_HELD_SAMPLES", 200)
     monkeypatch.setattr(gather, "MAX_ROWS", 300)
     (added,), _ = read(ByHand(windows(30)))
     assert len(added.rows) < len(exact.rows) == 1200

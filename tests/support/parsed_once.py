@@ -42,13 +42,13 @@ class ParsedOnce:
         """Replaces the function that parses a member."""
         if member.path != self.changed and member.path in self._kept:
             member.finish()
-            found, problems, member.lined = self._kept[member.path]
+            found, problems, member.was_read_as_lines = self._kept[member.path]
             member.problems = list(problems)
             return found
         found = self._parse(member, detector, spooled, twice=twice)
         member.finish()
         if found is not None and member.path != self.changed:
-            self._kept[member.path] = (found, list(member.problems), member.lined)
+            self._kept[member.path] = (found, list(member.problems), member.was_read_as_lines)
         return found
 
 

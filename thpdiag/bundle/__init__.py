@@ -1,4 +1,4 @@
-"""Opens what a customer sent: directories, archives, compressed files, streams; nothing is ever unpacked to disk."""
+"""Reads bundles: directories, archives, compressed files and streams, without unpacking anything to disk."""
 
 from thpdiag.bundle.limits import Limits
 from thpdiag.bundle.member import Member

@@ -1,14 +1,14 @@
-"""Decompressors by magic: gzip, bzip2, xz, zstd. All give bounded chunks and charge the budget.
+"""Decompressors for gzip, bzip2, xz and zstd, selected by magic. All yield bounded chunks and charge the budget.
 
-xz is sos's default: preset 3, one stream, one block. Several xz streams or bzip2 streams one after another (pixz,
-pbzip2, `cat a.xz b.xz`) are one file.
+xz is the default of sos: preset 3, one stream, one block. Concatenated xz streams or bzip2 streams (pixz, pbzip2,
+`cat a.xz b.xz`) are one file.
 
-The gzip frame (RFC 1952) is read here and not by zlib, so that a wrong checksum costs no data: what was inflated is
-given first, the error comes after it. Several gzip members one after another are one file, as gzip itself says.
+The gzip frame (RFC 1952) is parsed here and not by zlib, so that a wrong checksum loses no data: the inflated data are
+yielded before the error is raised. Concatenated gzip members are one file, as in gzip itself.
 
-The decompressor of zstd has no bound on what one call may give: a block of 4 bytes can stand for 128 KiB. So the input
-goes in by pieces of 512 bytes, which bounds the output of a call at 16 MiB. Frames one after another are one file;
-skippable frames pass.
+The zstd decompressor has no limit on the output of one call: a block of 4 bytes can represent 128 KiB. The input is
+therefore passed in pieces of 512 bytes, which limits the output of a call to 16 MiB. Concatenated frames are one file;
+skippable frames are skipped.
 """
 
 from __future__ import annotations
@@ -28,89 +28,88 @@ CHUNK = 64 * 1024
 
 
 class Stream:
-    """Bytes that can be read once.
+    """A forward stream of bytes.
 
-    When the source breaks, all bytes before the break are still given and `failure` then says why there are no more;
-    it stays None at an ordinary end. `buffer` and `at` are public for the tar walker, which passes over most members
-    without a call.
+    If the source fails, all bytes before the failure are still returned, and `failure` is then set; it remains None at
+    a normal end. `buffer` and `position` are public for the tar walker, which skips most members without a method call.
     """
 
-    __slots__ = ("_base", "_source", "at", "buffer", "failure")
+    __slots__ = ("_base", "_source", "buffer", "failure", "position")
 
     def __init__(self, source: Iterable[bytes]) -> None:
         self._source: Iterator[bytes] = iter(source)
         self._base = 0
         self.buffer = b""
-        self.at = 0
+        self.position = 0
         self.failure: StreamError | None = None
 
     @property
     def offset(self) -> int:
-        """Bytes consumed since the start."""
-        return self._base + self.at
+        """The number of bytes consumed since the start."""
+        return self._base + self.position
 
     def fill(self, need: int) -> bool:
-        """Has the buffer hold `need` bytes ahead, as far as the source has them."""
-        have = len(self.buffer) - self.at
-        if have >= need:
+        """Fill the buffer with `need` bytes, and return whether the source had that many."""
+        available = len(self.buffer) - self.position
+        if available >= need:
             return True
-        parts = [self.buffer[self.at :]] if have else []
-        while have < need and (chunk := self._next()):
+        parts = [self.buffer[self.position :]] if available else []
+        while available < need and (chunk := self._next()):
             parts.append(chunk)
-            have += len(chunk)
-        self._base += self.at
+            available += len(chunk)
+        self._base += self.position
         self.buffer = parts[0] if len(parts) == 1 else b"".join(parts)
-        self.at = 0
-        return have >= need
+        self.position = 0
+        return available >= need
 
     def peek(self, size: int) -> bytes:
         self.fill(size)
-        return self.buffer[self.at : self.at + size]
+        return self.buffer[self.position : self.position + size]
 
     def take(self, size: int) -> bytes:
-        """`size` bytes, fewer only at the end."""
+        """Read `size` bytes, fewer only at the end."""
         data = self.peek(size)
-        self.at += len(data)
+        self.position += len(data)
         return data
 
-    def read(self, most: int = CHUNK) -> bytes:
-        """Some bytes, at most `most`; none at the end."""
+    def read(self, max_size: int = CHUNK) -> bytes:
+        """Read some bytes, at most `max_size`; none at the end."""
         self.fill(1)
-        data = self.buffer[self.at : self.at + most]
-        self.at += len(data)
+        data = self.buffer[self.position : self.position + max_size]
+        self.position += len(data)
         return data
 
     def unread(self, size: int) -> None:
-        """Gives back the last `size` bytes of what `read` gave last."""
-        self.at -= size
+        """Put back the last `size` bytes of the last `read`."""
+        self.position -= size
 
     def skip(self, size: int) -> int:
-        """Passes over `size` bytes and says how many there were."""
+        """Skip `size` bytes and return how many there were."""
         left = size
         while left and self.fill(1):
-            step = min(left, len(self.buffer) - self.at)
-            self.at += step
+            step = min(left, len(self.buffer) - self.position)
+            self.position += step
             left -= step
         return size - left
 
     def skip_zeros(self) -> None:
-        """Passes over padding."""
+        """Skip padding."""
         while data := self.read():
             if rest := data.lstrip(b"\0"):
                 self.unread(len(rest))
                 return
 
-    def exactly(self, size: int, whole: str) -> Iterator[bytes]:
-        """The next `size` bytes; raises a failure if what ends before is `whole`."""
+    def exactly(self, size: int, container: str) -> Iterator[bytes]:
+        """Yield the next `size` bytes; raise StreamError that names `container` if there are fewer."""
         while size:
             data = self.read(min(size, CHUNK))
             if not data:
-                raise self.failure or damage(f"{whole} ends inside this member, {size} bytes are missing")
+                raise self.failure or damage(f"{container} ends inside this member, {size} bytes are missing")
             size -= len(data)
             yield data
 
     def chunks(self) -> Iterator[bytes]:
-        """The rest of the stream; raises its failure at the end."""
+        """Yield the rest of the stream; raise its failure at the end."""
         while data := self.read():
             yield data
         if self.failure:
@@ -122,18 +121,19 @@ class Stream:
         try:
             return next((chunk for chunk in self._source if chunk), b"")
         except StreamError as failure:
-            failure.__context__ = failure.__cause__ = None  # their frames hold the decoder, of megabytes, until the
-            self.failure = failure.with_traceback(None)  # garbage collector comes by
+            # Their frames would keep the decoder, megabytes in size, alive until the next garbage collection.
+            failure.__context__ = failure.__cause__ = None
+            self.failure = failure.with_traceback(None)
         return b""
 
 
 GZIP_MAGIC = b"\x1f\x8b\x08"
 _FHCRC, _FEXTRA, _FNAME, _FCOMMENT = 2, 4, 8, 16
-_MAX_HEADER_STRING_BYTES = 64 * 1024  # longest file name or comment in a gzip header that we follow
+_MAX_HEADER_STRING_BYTES = 64 * 1024  # of a file name or comment in a gzip header
 
 
 def inflate(packed: Stream) -> Iterator[bytes]:
-    """Raw deflate data; leaves the stream behind its last byte."""
+    """Yield decompressed raw deflate data; leaves the stream after its last byte."""
     decoder = zlib.decompressobj(-zlib.MAX_WBITS)
     while not decoder.eof:
         data = packed.read()
@@ -144,7 +144,7 @@ def inflate(packed: Stream) -> Iterator[bytes]:
             try:
                 out = decoder.decompress(data, CHUNK)
             except zlib.error as error:
-                yield from _up_to_error(before, data)
+                yield from _decompress_until_error(before, data)
                 raise corruption(f"compressed data are damaged at byte {packed.offset - len(data)} or later") from error
             yield out
             data = decoder.unconsumed_tail
@@ -153,16 +153,16 @@ def inflate(packed: Stream) -> Iterator[bytes]:
     packed.unread(len(decoder.unused_data))
 
 
-def _up_to_error(decoder: zlib._Decompress, data: bytes) -> Iterator[bytes]:
-    """What comes out before the error, byte by byte, since zlib drops the output of a call that fails."""
-    good = bytearray()
+def _decompress_until_error(decoder: zlib._Decompress, data: bytes) -> Iterator[bytes]:
+    """Yield the output before an error. It is produced byte by byte, as zlib drops the output of a failing call."""
+    valid = bytearray()
     try:
-        while len(good) < CHUNK and (out := decoder.decompress(data, 1)):
-            good += out
+        while len(valid) < CHUNK and (out := decoder.decompress(data, 1)):
+            valid += out
             data = decoder.unconsumed_tail
     except zlib.error:
         pass
-    yield bytes(good)
+    yield bytes(valid)
 
 
 def gunzip(packed: Stream) -> Iterator[bytes]:
@@ -241,7 +241,7 @@ XZ_MAGIC = b"\xfd7zXZ\0"
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_SKIPPABLE = b"\x2a\x4d\x18"
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
-FIRST_BYTES = b"\x1f\xfdBP\x28" + bytes(range(0x50, 0x60))  # of a codec or a zip
+FIRST_BYTES = b"\x1f\xfdBP\x28" + bytes(range(0x50, 0x60))  # possible first bytes of compressed files and zips
 
 
 class _Decoder(Protocol):
@@ -255,7 +255,7 @@ class _Decoder(Protocol):
 
 
 def codec_of(head: bytes) -> str:
-    """`gzip`, `bzip2`, `xz`, `zstd`, or empty when the bytes begin no compressed file."""
+    """Return `gzip`, `bzip2`, `xz`, `zstd`, or empty if it is not a compressed file."""
     if head.startswith(GZIP_MAGIC):
         return "gzip"
     if head.startswith(XZ_MAGIC):
@@ -268,7 +268,7 @@ def codec_of(head: bytes) -> str:
 
 
 def decompress(codec: str, packed: Stream, memory: int, budget: Budget) -> Iterator[bytes]:
-    """The decompressed bytes; raises StreamError at damage, after all good bytes."""
+    """Yield the decompressed bytes; raise StreamError at damage, after all valid bytes."""
     match codec:
         case "gzip":
             return budget.counted(gunzip(packed))

@@ -1,8 +1,8 @@
-"""How much of a bundle is read before thpdiag stops and says so.
+"""Limits on how much of a bundle is read.
 
-Every limit ends with a Problem that names it; none is silent. `Limits` are the numbers, `Budget` counts against those
-that hold for all inputs and all nesting levels together. Many problems alike become one with a count (`ProblemFold`),
-so that a hostile archive cannot flood the report.
+Reaching a limit always yields a Problem that names it. `Limits` holds the numbers; `Budget` counts against the limits
+that apply to all inputs and nesting levels together. Similar problems are combined into one with a count
+(`ProblemFold`), so that a hostile archive cannot flood the report.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from thpdiag.model.parser import OutOfTimeError
 
 
 class StreamError(Exception):
-    """Raised inside the bundle stage only; it always ends as a Problem, never as an exception of `members`.
+    """An error within the bundle stage, which `members` reports as a Problem.
 
-    `taints` says that the bytes before it may be wrong too.
+    `taints`: the bytes before the error may be wrong too.
     """
 
     def __init__(self, kind: ProblemKind, text: str) -> None:
@@ -35,7 +35,7 @@ class StreamError(Exception):
         self.taints = False
 
     def problem(self, member: str, text: str = "", *, hides: bool | None = None) -> Problem:
-        """The problem at `member`; `text` is said after what happened."""
+        """Return the problem at `member`; `text` is appended to the description."""
         return Problem(Citation(member), f"{self.text}{text}", self.kind, hides=hides, taints=self.taints)
 
 
@@ -44,7 +44,7 @@ def damage(text: str) -> StreamError:
 
 
 def corruption(text: str) -> StreamError:
-    """Damage that shows only behind what it spoils: a checksum, or packed data that make no sense from here on."""
+    """Return an error for damage that shows only after the damaged bytes: a checksum, or invalid packed data."""
     failure = damage(text)
     failure.taints = True
     return failure
@@ -57,26 +57,26 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes unless said otherwise.
+    """Limits in bytes unless stated otherwise.
 
-    `codec_memory` is for the outermost decompressor; one inside another gets half (xz -9 needs 65 MiB, zstd -22 128
-    MiB). Repetitive logs pack well, so `ratio` is asked only after `ratio_after` bytes.
+    `codec_memory` is for the outermost decompressor; each nested one gets half (xz -9 needs 65 MiB, zstd -22 128 MiB).
+    Repetitive logs compress well, so `ratio` is checked only after `ratio_after` bytes.
     """
 
-    total_bytes: int = 64 * GIB  # decompressed, all levels added
+    total_bytes: int = 64 * GIB  # decompressed, sum of all levels
     ratio: int = 250  # decompressed bytes per byte of the customer's files
     ratio_after: int = GIB
     members: int = 1_000_000
-    wanted: int = 200_000  # members that are given to readers
-    empty: int = 1000  # of them those without content, in one archive
+    wanted: int = 200_000  # members that are passed to parsers
+    empty: int = 1000  # wanted members without content in one archive
     metadata: int = MIB  # of one extended header, sparse map or zip record
     name: int = 4 * KIB
     nesting: int = 3  # archives in archives
     codec_memory: int = 144 * MIB
     line: int = 64 * KIB
     member_bytes: int = 4 * GIB  # of one member
-    hole_bytes: int = 64 * MIB  # zeros put in for the holes of one sparse member
-    held_bytes: int = 64 * MIB  # a zip that cannot be sought in is held in memory
+    hole_bytes: int = 64 * MIB  # zeros that fill the holes of one sparse member
+    held_bytes: int = 64 * MIB  # of a zip on a stream without seek, which is held in memory
     links: int = 200_000
     link_bytes: int = 32 * MIB  # of all link names of one archive
     directory_depth: int = 128
@@ -85,7 +85,7 @@ class Limits:
 
 
 class Budget:
-    """What has been used of the limits that hold for everything together. `watch` gets the bytes read so far."""
+    """Usage counters for the limits on all inputs together. `watch` is called with the number of bytes read so far."""
 
     def __init__(self, limits: Limits, watch: Callable[[int], None] | None = None) -> None:
         self.limits = limits
@@ -98,19 +98,19 @@ class Budget:
         self._wall = time.monotonic() + limits.wall_seconds
 
     def count_input(self, size: int) -> None:
-        """`size` bytes of the customer's files were read."""
+        """Count `size` bytes read from the customer's files."""
         self.read += size
         if self._watch:
             self._watch(self.read)
 
     def counted(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The same chunks, each counted as it comes out of a decompressor."""
+        """Yield the chunks of a decompressor and count them."""
         for chunk in chunks:
             self.count_output(len(chunk))
             yield chunk
 
     def count_output(self, size: int) -> None:
-        """`size` bytes came out of a file or a decompressor; raises StreamError when a limit is passed."""
+        """Count `size` bytes from a file or a decompressor; raise StreamError if a limit is exceeded."""
         self.total += size
         limits = self.limits
         if self.total > limits.total_bytes:
@@ -123,13 +123,13 @@ class Budget:
             raise _limit_error("wall_seconds", f"took more than {limits.wall_seconds:g} s")
 
     def count_members(self, members: int) -> None:
-        """`members` more members were seen."""
+        """Count members of an archive or directory."""
         self.members += members
         if self.members > self.limits.members:
             raise _limit_error("members", f"more than {self.limits.members} members")
 
     def count_wanted(self) -> None:
-        """One more member goes to the readers."""
+        """Count a member that is passed to parsers."""
         self.wanted += 1
         if self.wanted > self.limits.wanted:
             raise _limit_error("wanted", f"more than {self.limits.wanted} members that are of interest")
@@ -140,19 +140,19 @@ def _limit_error(limit: str, text: str) -> StreamError:
 
 
 def out_of_cpu_time(limits: Limits) -> str:
-    """The sentence for a reading that took too long."""
+    """Return the text of the problem that CPU time is used up."""
     return f"took more than {limits.cpu_seconds:g} s of CPU (limit cpu_seconds); the rest was not read"
 
 
-RAISE_AGAIN_SECONDS = 1.0  # of CPU; whatever catches the first OutOfTimeError gets a second one
+REPEAT_SECONDS = 1.0  # CPU time until OutOfTimeError is raised again, in case the first one was caught
 
 
 @contextmanager
 def interrupt_when_out_of_time(seconds: float) -> Iterator[None]:
-    """OutOfTimeError is raised within after so much CPU time, for a loop that reads nothing asks no budget.
+    """Raise OutOfTimeError in the body after `seconds` of CPU time, even in a loop that does not check the budget.
 
-    Only in the main thread and where the system has timers of CPU time; elsewhere the supervisor of a child process is
-    what ends such a loop.
+    Works only in the main thread and on systems with CPU timers; otherwise the supervisor of a child process ends such
+    a loop.
     """
     if (
         seconds == math.inf
@@ -162,7 +162,7 @@ def interrupt_when_out_of_time(seconds: float) -> Iterator[None]:
         yield
         return
     before = signal.signal(signal.SIGPROF, _raise_out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), RAISE_AGAIN_SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, max(seconds, 0.001), REPEAT_SECONDS)
     try:
         yield
     finally:
@@ -175,32 +175,31 @@ def _raise_out_of_time(_number: int, _frame: FrameType | None) -> NoReturn:
 
 
 class ProblemFold:
-    """The first `apart` problems of a subject are given as they come, the others as one at the end."""
+    """Combines similar problems: the first `separate` of a subject are reported as they occur, the rest as one."""
 
-    def __init__(self, apart: int) -> None:
-        self._apart = apart
-        self._seen: dict[str, int] = {}
+    def __init__(self, separate: int) -> None:
+        self._separate = separate
+        self._seen: Counter[str] = Counter()
         self._new: list[Problem] = []
-        self._rest: dict[str, Problem] = {}
-        self._further: Counter[str] = Counter()  # problems like that in `_rest`
+        self._combined: dict[str, Problem] = {}
 
     def add(self, subject: str, problem: Problem) -> None:
-        self._seen[subject] = seen = self._seen.get(subject, 0) + 1
-        if seen <= self._apart:
+        self._seen[subject] += 1
+        if self._seen[subject] <= self._separate:
             self._new.append(problem)
-        elif subject in self._rest:
-            self._further[subject] += problem.count
+        elif combined := self._combined.get(subject):
+            self._combined[subject] = replace(combined, count=combined.count + problem.count)
         else:
-            self._rest[subject] = replace(problem, text=f"{problem.text}, and similar ones") if self._apart else problem
+            text = f"{problem.text}, and similar ones" if self._separate else problem.text
+            self._combined[subject] = replace(problem, text=text)
 
     def new(self) -> Iterator[Problem]:
-        """The problems since the last call."""
+        """Yield the separate problems since the last call."""
         yield from self._new
         self._new.clear()
 
     def rest(self) -> Iterator[Problem]:
-        """What is left at the end."""
+        """Yield the remaining problems at the end."""
         yield from self.new()
-        for subject, problem in self._rest.items():
-            yield replace(problem, count=problem.count + self._further[subject])
-        self._rest.clear()
+        yield from self._combined.values()
+        self._combined.clear()

@@ -1,8 +1,7 @@
-"""The way into the bundle stage: the inputs the user names, one after another, as members and problems.
+"""Entry point of the bundle stage: yields the members of the user's inputs, and problems.
 
-The bytes of a file of the customer, or of standard input, while it may grow, shrink or fail.
-
-Opens whatever a stream of bytes turns out to be, and what lies in it: the recursion of the bundle stage.
+Reads files and standard input, which may grow, shrink or fail while they are read, detects the type of each stream of
+bytes, and opens archives and compressed files recursively.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from thpdiag.bundle.codecs import CHUNK, Stream, codec_of, decompress
 from thpdiag.bundle.limits import Budget, Limits, StreamError, damage
 from thpdiag.bundle.magic import (
     SNIFF,
-    broken_promise,
+    archive_defect,
     is_encrypted,
     is_packed,
     is_zip,
@@ -51,7 +50,7 @@ from thpdiag.model import Citation, Problem, ProblemKind
 
 
 def read_file(file: BinaryIO, budget: Budget) -> Iterator[bytes]:
-    """Chunks from where the file stands; a file that grows is read up to the size it had at the start."""
+    """Yield chunks from the current position; a file that grows is read up to the size it had at the start."""
     expected = expected_size(file)
     given = 0
     while data := _read(file, CHUNK if expected is None else min(CHUNK, expected - given)):
@@ -73,11 +72,11 @@ def _read(file: BinaryIO, size: int) -> bytes:
             ProblemKind.UNREADABLE, f"reading failed: {error.strerror or type(error).__name__}"
         ) from error
     except ValueError:
-        return b""  # closed: the member is no longer valid
+        return b""  # the file is closed: the member is no longer valid
 
 
 def expected_size(file: BinaryIO) -> int | None:
-    """The size of a file on a disk; None for pipes and for /proc and /sys, where the size says nothing."""
+    """Return the size of a file on a disk; None for pipes and for /proc and /sys, whose sizes are meaningless."""
     try:
         status = os.fstat(file.fileno())
     except (OSError, ValueError):
@@ -86,12 +85,12 @@ def expected_size(file: BinaryIO) -> int | None:
 
 
 _SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
-MIN_ARCHIVE_BYTES = 40  # bytes: no archive is smaller; a compressed line that is says by its name what it is
+MIN_ARCHIVE_BYTES = 40  # of an archive; a smaller compressed file is recognised by its name
 
 
 @dataclass(slots=True)
 class Intake:
-    """Reads one input. `late` are members that a link wanted after they had passed."""
+    """Reads one input. `late` are skipped members that turned out to be wanted by a later link."""
 
     wants: Callable[[str], object]
     budget: Budget
@@ -109,12 +108,12 @@ class Intake:
         yield from self._open_entries(space, self._files(root, name, space))
 
     def file(self, file: BinaryIO, name: str) -> Iterator[Member | Problem]:
-        """A file or a stream that the user named."""
+        """Yield the members of a file or stream that the user named."""
         place = Place(name, given=True, size=expected_size(file))
         yield from self.open(place, Stream(read_file(file, self.budget)), file if file.seekable() else None)
 
     def open(self, place: Place, stream: Stream, file: BinaryIO | None = None) -> Iterator[Member | Problem]:
-        """What a stream holds. `file` is where it comes from if one can seek in it."""
+        """Yield the members in a stream. `file` is its source if that supports seeking."""
         head = stream.peek(SNIFF)
         codec = codec_of(head)
         if (place.chain if codec else place.archives) >= self.limits.nesting and is_packed(head):
@@ -130,7 +129,7 @@ class Intake:
             yield from self._open_entries(space, walker.entries())
         elif reason := _unsupported_reason(place, head):
             yield Problem(Citation(place.path), reason, ProblemKind.UNREADABLE)
-        elif reason := broken_promise(place.path, head, unpacked=bool(place.chain)):
+        elif reason := archive_defect(place.path, head, unpacked=bool(place.chain)):
             yield (stream.failure or damage(f"{reason}; nothing in it was read")).problem(place.path, hides=True)
         elif place.wanted:
             if named_as_archive(place.path) and not place.codecs:
@@ -224,14 +223,14 @@ class Intake:
 
 
 def _may_hold_members(found: DirectoryEntry) -> bool:
-    """Whether a file that nobody wants is worth opening, because an archive may lie there under any name."""
+    """Whether an unwanted file is opened, because it may be an archive under any name."""
     if found.name.endswith(_SUFFIXES) or named_as_archive(found.name):
         return True
     return not is_kernel_file(found.path) and size_of(found) >= MIN_ARCHIVE_BYTES
 
 
 def _unsupported_reason(place: Place, head: bytes) -> str:
-    """Why a file that should have members or text cannot be opened, or empty."""
+    """Return the reason why a file that should have members or text cannot be opened, or empty."""
     if is_encrypted(head) and (place.given or named_as_encrypted(place.path)):
         return "is encrypted by GnuPG; decrypt it first (gpg -d) and give the result"
     if name := unsupported_format(head):
@@ -247,7 +246,7 @@ def _head_bytes(file: BinaryIO) -> bytes:
 
 
 def _on_disk(file: BinaryIO | None) -> Path | None:
-    """A path by which another process can open an open file of a disk again, whatever becomes of its name (Linux)."""
+    """Return a path by which another process can open an open disk file, even if it is renamed or deleted (Linux)."""
     if file is None or expected_size(file) is None:
         return None
     path = Path(f"/proc/{os.getpid()}/fd/{file.fileno()}")
@@ -262,20 +261,20 @@ def members(
     paths: Sequence[Path], wants: Callable[[str], object], limits: Limits = _DEFAULTS, stdin: BinaryIO | None = None,
     watch: Callable[[int], None] | None = None,
 ) -> Iterator[Member | Problem]:  # fmt: skip
-    """The members that `wants` asks for, each valid until the next is asked for, and what could not be read.
+    """Yield the wanted members, each valid until the next is requested, and problems.
 
-    `wants` gets the path of every file in an archive or directory, and the paths of links that lead to it. A file that
-    the user names is given in any case. `stdin` stands for `-` in `paths`. Of several inputs each has its name before
-    the paths of its members, for two captures of one host hold files of the same names. `watch` gets the bytes of the
-    inputs that were read so far.
+    `wants` is called with the path of every file in an archive or directory, and the paths of links to it. A file that
+    the user names is always yielded. `stdin` is used for `-` in `paths`. With several inputs, the name of the input is
+    prepended to the paths of its members, because two captures of one host have files with equal names. `watch` is
+    called with the number of input bytes read so far.
     """
     yield from _members(zip(paths, _labels(paths), strict=True), wants, Budget(limits, watch), stdin)
 
 
-def members_again(
+def reread_members(
     paths: Sequence[Path], wants: Callable[[str], object], limits: Limits = _DEFAULTS, stdin: BinaryIO | None = None
 ) -> Iterator[Member]:
-    """Members that were read before, a second time, as far as that goes; by the same names. What is wrong was told."""
+    """Yield members a second time, by the same names, from the inputs that can be read again; without problems."""
     labelled = [(path, label) for path, label in zip(paths, _labels(paths), strict=True) if is_rereadable(path, stdin)]
     if STDIN in paths and stdin is not None and is_rereadable(STDIN, stdin):
         stdin.seek(0)
@@ -285,7 +284,7 @@ def members_again(
 
 
 def is_rereadable(path: Path, stdin: BinaryIO | None = None) -> bool:
-    """Whether it can be read a second time. A pipe cannot: a named one would wait for somebody to write to it."""
+    """Whether an input can be read a second time. Pipes cannot: opening a named pipe waits for a writer."""
     if path == STDIN:
         return stdin is not None and stdin.seekable()
     try:
@@ -312,7 +311,7 @@ def _name(path: Path) -> str:
 
 
 def _labels(paths: Sequence[Path]) -> list[str]:
-    """A name for each of several inputs: its own, with its parent's where two are alike, numbered as a last resort."""
+    """Return a unique name for each input: its own, with the parent's name if two are equal, numbered if need be."""
     if len(paths) == 1:
         return [""]
     names = [_name(path) for path in paths]
@@ -322,7 +321,7 @@ def _labels(paths: Sequence[Path]) -> list[str]:
 
 
 def _with_label(found: Member | Problem, label: str, name: str) -> Member | Problem:
-    """The same under its input's label; a single file is its own label."""
+    """Prepend the label of its input to a path; a single file has only the label."""
     if not label:
         return found
     if isinstance(found, Member):
@@ -351,7 +350,7 @@ def _open_input(path: Path, name: str, intake: Intake, stdin: BinaryIO | None) -
 
 
 def _late_members(path: Path, name: str, intake: Intake) -> Iterator[Member | Problem]:
-    """Members whose links stood behind them: a file is read a second time for them, a pipe cannot be."""
+    """Yield the members whose links followed after them. Files are read a second time for that; pipes cannot be."""
     late = intake.late
     if not is_rereadable(path):
         text = "is the target of a later link, and a stream cannot be read twice"

@@ -1,12 +1,12 @@
-"""What an archive or directory says lies in it: names, links, what is wanted of it, what has passed.
+"""Entries of archives and directories: names, links, and which entries are wanted.
 
-Names are printable, and inside the bundle whatever the archive says. Links are followed inside one archive or directory
-alone and never by the file system. In sos archives a link comes before its target (`free -> sos_commands/memory/free`),
-so when a member passes the question is asked backwards: which other paths lead here, and does anybody want one of them?
+Names are made printable and relative to the bundle. Links are resolved only within one archive or directory and never
+by the file system. In sos archives a link precedes its target (`free -> sos_commands/memory/free`), so for each member
+the links are followed backwards: it is read if one of the paths that lead to it is wanted.
 
-A directory of the customer's files lies on a host that is not theirs: names are listed by directory file descriptors,
-nothing is opened through a symbolic link, and what is opened must then prove to be a regular file: a FIFO or a device
-would hang the reader, a link could lead to the analyst's own files.
+A directory of customer files is on the analyst's host. Names are therefore listed through directory file descriptors,
+nothing is opened through a symbolic link, and an opened file must be a regular file: a FIFO or device would block, and
+a link could lead to the analyst's own files.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class EntryKind(Enum):
 
 
 class NameForm(Enum):
-    """How an archive names a member."""
+    """The form of a member's name in an archive."""
 
     RELATIVE = "relative"
     ABSOLUTE = "absolute"
@@ -41,9 +41,10 @@ class NameForm(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`path` is canonical and printable, `form` what it was before.
+    """An entry of an archive or directory.
 
-    `wanted` is the answer to whether the file is interesting; one that is not is given when it may hold members.
+    `path` is canonical and printable, `form` the form of the original name. A file that is not `wanted` is included if
+    it may have members.
     """
 
     path: str
@@ -56,7 +57,7 @@ class Entry:
 
 
 def printable(name: bytes | str) -> str:
-    """The name with everything visible that would not print: bad UTF-8, control characters, bidi marks.
+    """Return the name with invalid UTF-8, control characters and bidi marks escaped.
 
     >>> printable(b"a\\x1b[31m\\xff")
     'a\\\\x1b[31m\\\\xff'
@@ -71,14 +72,14 @@ _PRINTABLE_ASCII = bytes(range(0x20, 0x7F))
 
 
 def is_printable(text: str) -> bool:
-    """As `str.isprintable`, several times as fast for long names of ASCII."""
+    """Like `str.isprintable`, but several times as fast for long ASCII names."""
     return not text.encode().translate(None, _PRINTABLE_ASCII) if text.isascii() else text.isprintable()
 
 
 def canonical_path(name: str) -> tuple[str, NameForm]:
-    """The canonical path of a name inside the bundle, and the form of the name.
+    """Return the canonical path of a name inside the bundle, and the form of the name.
 
-    Absolute names are taken relative to the root of the bundle, as tar itself does.
+    Absolute names are relative to the root of the bundle, as in tar itself.
 
     >>> canonical_path("/a/./b/../c")[0], canonical_path("../../etc/passwd")[1].name
     ('a/c', 'OUTSIDE')
@@ -98,36 +99,31 @@ def canonical_path(name: str) -> tuple[str, NameForm]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`path` is the file itself, `prefix` stands before the paths of what lies in it; `archives` and `codecs` count
-    those around it.
-
-    `given` says that the user named the file; `wanted` that somebody asked for it, by its own path or one of `aliases`.
-    `archive` is the path of the archive in which its name has that `form`.
-    """
+    """The location of a file in the nesting of archives."""
 
     path: str
-    prefix: str = ""
-    archives: int = 0
-    codecs: int = 0
-    chain: int = 0  # decompressors one directly in the other
-    wanted: bool = True
+    prefix: str = ""  # of the paths of its members
+    archives: int = 0  # number of archives around it
+    codecs: int = 0  # number of decompressors around it
+    chain: int = 0  # number of decompressors directly nested in each other
+    wanted: bool = True  # by its own path or one of `aliases`
     aliases: tuple[str, ...] = ()
     size: int | None = None
-    given: bool = False
-    archive: str = ""
+    given: bool = False  # named by the user
+    archive: str = ""  # path of the archive in which its name has the form `form`
     form: NameForm = NameForm.RELATIVE
 
     def as_archive(self) -> Place:
-        """This file as an archive that is being read."""
+        """Return the place of this file as an archive."""
         return replace(self, archives=self.archives + 1, chain=0)
 
     def member(self, path: str, aliases: tuple[str, ...], entry: Entry, *, wanted: bool) -> Place:
-        """A member of this archive; `path` has the prefix already."""
+        """Return the place of a member of this archive; `path` includes the prefix."""
         size, archive, form = entry.size, self.path, entry.form
         return Place(path, f"{path}/", self.archives, self.codecs, 0, wanted, aliases, size, archive=archive, form=form)
 
     def as_decompressed(self, *, wanted: bool) -> Place:
-        """What comes out when this file is decompressed."""
+        """Return the place of the decompressed content of this file."""
         return replace(self, codecs=self.codecs + 1, chain=self.chain + 1, size=None, wanted=wanted)
 
 
@@ -137,68 +133,69 @@ _MAX_ALIASES = 16  # of one member
 
 
 class Links:
-    """`wants` is asked for alias paths. Paths are canonical and inside the archive."""
+    """The links of one archive or directory. `wants` is called for aliases. Paths are canonical."""
 
     def __init__(self, wants: Callable[[str], object], limits: Limits) -> None:
         self._wants = wants
         self._limits = limits
-        self._to: dict[str, list[str]] = {}  # target -> links to it
-        self._from: dict[str, str] = {}
+        self._links: dict[str, list[str]] = {}  # by target
+        self._targets: dict[str, str] = {}  # by link
         self._bytes = 0
         self._parent: str | None = None  # of the member asked for last
-        self._parents: list[str] = []  # the paths by which links lead to that parent
+        self._parent_aliases: list[str] = []
 
     def __bool__(self) -> bool:
-        return bool(self._to)
+        return bool(self._links)
 
     def add(self, alias: str, target: str) -> str:
-        """Takes in a link; a word when it leads nowhere: `loop` or `full` (limit reached, link forgotten)."""
+        """Add a link. Return a word if that fails: `loop`, or `full` if a limit is reached."""
         self._bytes += len(alias) + len(target)
-        if self._bytes > self._limits.link_bytes or len(self._from) >= self._limits.links:
+        if self._bytes > self._limits.link_bytes or len(self._targets) >= self._limits.links:
             return "full"
-        self._from[alias] = target
+        self._targets[alias] = target
         self._parent = None
-        at: str | None = alias
+        path: str | None = alias
         for _ in range(_MAX_HOPS):
-            at = self._from.get(at) if at is not None else None
-        if alias == target or at is not None:
+            path = self._targets.get(path) if path is not None else None
+        if alias == target or path is not None:
             return "loop"
-        if not alias.startswith(f"{target}/"):  # to its own directory: longer names for the same, for ever
-            self._to.setdefault(target, []).append(alias)
+        if not alias.startswith(f"{target}/"):  # a link to its own directory would have endlessly many aliases
+            self._links.setdefault(target, []).append(alias)
         return ""
 
     def wanted_aliases(self, path: str) -> tuple[str, ...]:
-        """The paths by which links lead to `path` and that are wanted."""
-        if not self._to:
+        """Return the wanted paths by which links lead to `path`."""
+        if not self._links:
             return ()
         parent, slash, name = path.rpartition("/")
         if parent != self._parent:
-            self._parent, self._parents = parent, self._aliases(parent) if slash else []
-        if not self._parents and path not in self._to:
+            self._parent, self._parent_aliases = parent, self._aliases(parent) if slash else []
+        if not self._parent_aliases and path not in self._links:
             return ()
-        aliases = [f"{above}/{name}" for above in self._parents]
-        if path in self._to or any(alias in self._to for alias in aliases):
+        aliases = [f"{alias}/{name}" for alias in self._parent_aliases]
+        if path in self._links or any(alias in self._links for alias in aliases):
             aliases = self._aliases(path)
         return tuple(alias for alias in aliases if self._wants(alias))
 
     def _aliases(self, path: str) -> list[str]:
-        found = {path: 0}
-        for at in (queue := [path]):
-            if found[at] >= _MAX_HOPS:
+        """Return all paths by which links lead to a path or the directories above it."""
+        hops = {path: 0}
+        for known in (queue := [path]):
+            if hops[known] >= _MAX_HOPS:
                 continue
-            for above in _path_and_parents(at):
-                for link in self._to.get(above, ())[:_MAX_ALIASES]:
-                    alias = link + at[len(above) :]
-                    if alias not in found and len(found) <= _MAX_ALIASES:
-                        found[alias] = found[at] + 1
+            for ancestor in _path_and_parents(known):
+                for link in self._links.get(ancestor, ())[:_MAX_ALIASES]:
+                    alias = link + known[len(ancestor) :]
+                    if alias not in hops and len(hops) <= _MAX_ALIASES:
+                        hops[alias] = hops[known] + 1
                         queue.append(alias)
-        return list(found)[1:]
+        return list(hops)[1:]
 
 
 def link_targets(alias: str, target: str) -> list[str]:
-    """The canonical paths that a symbolic link at `alias` may mean.
+    """Return the canonical paths to which a symbolic link at `alias` may point.
 
-    An absolute target is meant from the root of the host, which in a bundle is its root or the one directory below it
+    An absolute target is relative to the root of the host, which in a bundle is its root or the only directory in it
     (`sosreport-host-2024/`).
     """
     if target.startswith("/"):
@@ -208,23 +205,23 @@ def link_targets(alias: str, target: str) -> list[str]:
 
 
 def _path_and_parents(path: str) -> list[str]:
-    """The path and the directories above it; of a path deeper than any directory tree is, the path alone."""
-    found = [path]
+    """Return the path and the directories above it; only the path if it has more levels than real trees."""
+    paths = [path]
     if path.count("/") > _MAX_LEVELS:
-        return found
+        return paths
     while (cut := path.rfind("/")) >= 0:
         path = path[:cut]
-        found.append(path)
-    return found
+        paths.append(path)
+    return paths
 
 
-_MAX_REMEMBERED_PATHS = 262_144  # paths, as hashes
+_MAX_REMEMBERED_PATHS = 262_144  # stored as hashes
 
 
 class Namespace:
-    """One archive or directory being read.
+    """The names of an archive or directory that is being read.
 
-    `late` collects members that a link wants after they passed: path -> paths of the links.
+    `late` collects skipped members that a later link wants: path -> paths of the links.
     """
 
     def __init__(
@@ -237,32 +234,32 @@ class Namespace:
         self._late = late
         self._passed: set[int] = set()
         self._given: set[int] = set()
-        self._empty = 0  # members that somebody wants and that have no content
-        self._only_looked_at = ""  # the member at hand if nobody asked for it
-        self._problems = ProblemFold(apart=0)
+        self._empty = 0  # wanted members without content
+        self._unwanted_archive = ""  # the current member if it is only interesting as an archive
+        self._problems = ProblemFold(separate=0)
 
     def is_interesting(self, path: str, size: int = 1) -> bool:
-        """Whether somebody wants the member, or its name says that it is an archive, which may be broken or closed.
+        """Whether a member is wanted, or has the name of an archive, which may be damaged or encrypted.
 
-        Of many without content only the first are.
+        Members without content are interesting only up to a limit.
         """
         if not size and self._empty >= self._limits.empty:
             self._empty += 1
             return False
         full = self.place.prefix + path
         if self._wants(full) or (self._links and self._links.wanted_aliases(full)):
-            self._only_looked_at = ""
+            self._unwanted_archive = ""
             self._empty += not size
             return True
         if path.endswith(ARCHIVE_NAMES):
-            self._only_looked_at = path
+            self._unwanted_archive = path
             return True
         if len(self._passed) < _MAX_REMEMBERED_PATHS:
             self._passed.add(hash(full))
         return False
 
     def admit(self, entries: Iterator[Entry | Problem]) -> Iterator[tuple[Entry, Place] | Problem]:
-        """The files that are to be opened, and problems. Takes in links as they come."""
+        """Yield the files to open, and problems. Adds links."""
         for entry in entries:
             if isinstance(entry, Problem):
                 yield entry
@@ -282,16 +279,16 @@ class Namespace:
             yield Problem(Citation(self.place.path), text, ProblemKind.UNRECOGNISED, count=more)
 
     def link(self, entry: Entry) -> None:
-        """Takes in a symbolic or hard link."""
+        """Add a symbolic or hard link."""
         alias = self.place.prefix + entry.path
         hard = entry.kind is EntryKind.HARDLINK
         for target in [canonical_path(entry.target)[0]] if hard else link_targets(entry.path, entry.target):
             full = self.place.prefix + target
-            trouble = self._links.add(alias, full)
-            if trouble == "loop":
+            error = self._links.add(alias, full)
+            if error == "loop":
                 problem = Problem(Citation(alias), "is a link in a loop", hides=False)
                 self._problems.add("links in a circle", problem)
-            elif trouble:
+            elif error:
                 text = "holds more links than are followed (limits links, link_bytes)"
                 self._problems.add("links", Problem(Citation(self.place.path), text, ProblemKind.LIMIT, hides=True))
             elif hash(full) in self._passed and self._wants(alias):
@@ -299,7 +296,7 @@ class Namespace:
 
     def _place(self, entry: Entry) -> Place | None:
         full = self.place.prefix + entry.path
-        wanted = entry.wanted and entry.path != self._only_looked_at
+        wanted = entry.wanted and entry.path != self._unwanted_archive
         if entry.form is NameForm.OUTSIDE:
             self._refuse(
                 "name outside the bundle", entry, "has a name that leaves the bundle and was not read", hides=wanted
@@ -317,26 +314,23 @@ class Namespace:
         self._problems.add(subject, Problem(cite, text, ProblemKind.REFUSED, hides=hides))
 
 
-_SAFE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A name in the tree: `mode` is its file type, `target` where a link points, `failure` why it cannot be read.
-
-    `folder` is the descriptor of the directory it lies in, open until the next name is asked for.
-    """
+    """An entry of a directory tree."""
 
     path: str
     name: str
-    mode: int
-    folder: int
-    target: str = ""
-    failure: StreamError | None = None
+    mode: int  # file type
+    folder: int  # descriptor of its directory, open until the next entry is requested
+    target: str = ""  # of a link
+    failure: StreamError | None = None  # why it cannot be read
 
 
 class _Folder(NamedTuple):
-    """An open directory of which some names were given already."""
+    """An open directory, and the iterator over its names."""
 
     folder: int
     prefix: str
@@ -344,48 +338,48 @@ class _Folder(NamedTuple):
 
 
 def walk(root: Path, limits: Limits, only: int = 0) -> Iterator[DirectoryEntry]:
-    """Everything below `root` but directories, in sorted order; of one kind (`stat.S_IFLNK`) if that is asked for.
+    """Yield everything below `root` except directories, sorted; only one file type (`stat.S_IFLNK`) if `only` is set.
 
-    One loop for the whole tree, and the kinds of names as the directory has them: a sosreport has 80,000 files.
+    This is one loop, with file types from the directory instead of stat, because a sosreport has 80,000 files.
     """
-    above: list[_Folder] = []
+    stack: list[_Folder] = []
     try:
         try:
-            above.append(_open_folder(str(root), "", None))
+            stack.append(_open_folder(str(root), "", None))
         except OSError as error:
             yield DirectoryEntry("", "", 0, -1, failure=unreadable(error))
-        while above:
-            at = above[-1]
-            name, mode = next(at.names, ("", 0))
+        while stack:
+            current = stack[-1]
+            name, mode = next(current.names, ("", 0))
             if not name:
-                os.close(above.pop().folder)
+                os.close(stack.pop().folder)
             elif mode == stat.S_IFDIR:
-                if failure := _enter(above, name, limits):
+                if failure := _enter(stack, name, limits):
                     yield failure
             elif only in {0, mode}:
-                yield _directory_name(at, name, mode)
+                yield _directory_entry(current, name, mode)
     finally:
-        for left in above:
-            os.close(left.folder)
+        for folder in stack:
+            os.close(folder.folder)
 
 
-def _enter(above: list[_Folder], name: str, limits: Limits) -> DirectoryEntry | None:
-    """Goes into a directory, or says why not."""
-    at, path = above[-1], above[-1].prefix + _printable_name(name)
-    if len(above) >= limits.directory_depth or len(path) > limits.name:
+def _enter(stack: list[_Folder], name: str, limits: Limits) -> DirectoryEntry | None:
+    """Enter a directory, or return the failure."""
+    current, path = stack[-1], stack[-1].prefix + _printable_name(name)
+    if len(stack) >= limits.directory_depth or len(path) > limits.name:
         text = f"directories deeper than {limits.directory_depth} were not read (limit directory_depth)"
-        return DirectoryEntry(path, name, stat.S_IFDIR, at.folder, failure=StreamError(ProblemKind.LIMIT, text))
+        return DirectoryEntry(path, name, stat.S_IFDIR, current.folder, failure=StreamError(ProblemKind.LIMIT, text))
     try:
-        above.append(_open_folder(name, f"{path}/", at.folder))
+        stack.append(_open_folder(name, f"{path}/", current.folder))
     except OSError as error:
-        return DirectoryEntry(path, name, 0, at.folder, failure=unreadable(error))
+        return DirectoryEntry(path, name, 0, current.folder, failure=unreadable(error))
     return None
 
 
-def _open_folder(name: str, prefix: str, inside: int | None) -> _Folder:
-    """A directory below another, never by a link; the root may be one of the user's own links."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC if inside is None else _SAFE | os.O_DIRECTORY
-    folder = os.open(name, flags, dir_fd=inside)
+def _open_folder(name: str, prefix: str, parent: int | None) -> _Folder:
+    """Open a directory, never through a link, except for the root, which the user may name by a link."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC if parent is None else _OPEN_FLAGS | os.O_DIRECTORY
+    folder = os.open(name, flags, dir_fd=parent)
     try:
         with os.scandir(folder) as entries:
             names = sorted((entry.name, _file_type(entry)) for entry in entries)
@@ -396,7 +390,7 @@ def _open_folder(name: str, prefix: str, inside: int | None) -> _Folder:
 
 
 def _file_type(entry: os.DirEntry[str]) -> int:
-    """What the directory says that a name is; whoever opens it looks again."""
+    """Return the file type by the directory entry; it is checked again when the file is opened."""
     if entry.is_file(follow_symlinks=False):
         return stat.S_IFREG
     if entry.is_dir(follow_symlinks=False):
@@ -404,14 +398,15 @@ def _file_type(entry: os.DirEntry[str]) -> int:
     return stat.S_IFLNK if entry.is_symlink() else stat.S_IFSOCK
 
 
-def _directory_name(at: _Folder, name: str, mode: int) -> DirectoryEntry:
-    path = at.prefix + _printable_name(name)
+def _directory_entry(folder: _Folder, name: str, mode: int) -> DirectoryEntry:
+    path = folder.prefix + _printable_name(name)
     if mode != stat.S_IFLNK:
-        return DirectoryEntry(path, name, mode, at.folder)
+        return DirectoryEntry(path, name, mode, folder.folder)
     try:
-        return DirectoryEntry(path, name, mode, at.folder, _printable_name(os.readlink(name, dir_fd=at.folder)))
+        target = _printable_name(os.readlink(name, dir_fd=folder.folder))
     except OSError as error:
-        return DirectoryEntry(path, name, 0, at.folder, failure=unreadable(error))
+        return DirectoryEntry(path, name, 0, folder.folder, failure=unreadable(error))
+    return DirectoryEntry(path, name, mode, folder.folder, target)
 
 
 def _printable_name(name: str) -> str:
@@ -419,7 +414,7 @@ def _printable_name(name: str) -> str:
 
 
 def size_of(found: DirectoryEntry) -> int:
-    """The size of a file that was found, as far as its directory entry leads to one."""
+    """Return the size of a file; 0 if it no longer exists."""
     try:
         return os.stat(found.name, dir_fd=found.folder, follow_symlinks=False).st_size
     except OSError:
@@ -427,9 +422,9 @@ def size_of(found: DirectoryEntry) -> int:
 
 
 def open_regular(name: str | Path, folder: int | None = None) -> int:
-    """A descriptor of a regular file; raises StreamError for what cannot be opened or is of another kind."""
+    """Open a regular file and return its descriptor; raise StreamError if that fails or it is not a regular file."""
     try:
-        opened = os.open(name, _SAFE, dir_fd=folder)
+        opened = os.open(name, _OPEN_FLAGS, dir_fd=folder)
     except OSError as error:
         raise unreadable(error) from error
     if not stat.S_ISREG(os.fstat(opened).st_mode):

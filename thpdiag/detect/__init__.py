@@ -1,4 +1,4 @@
-"""Blocks of known formats in a text, and what stands around them: prompts, quoting, time lines, prose."""
+"""Detection of known formats in a text, and interpretation of the lines around them: prompts, quoting, times, prose."""
 
 from thpdiag.detect.blocks import Detector
 from thpdiag.detect.context import MAIN

@@ -1,9 +1,9 @@
-"""Find the blocks of known formats in a member and have each read by its parser.
+"""Find the blocks of known formats in a member and read each with its parser.
 
-A whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, a loop that prints
-the date between two outputs: all are texts in which blocks of known formats stand between other lines. One walk
-finds them: prompts and time lines set the context, a line that a parser `opens` at starts a block, the parser's
-`continues` ends it.
+A member may be a whole /proc/vmstat, a terminal session with twenty commands, a mail that quotes a perf report, or the
+output of a loop that prints the date between two commands. One pass over the lines handles all of them: prompts and
+time lines update the context, a line that matches a parser's `opens` starts a block, and the parser's `continues`
+determines where the block ends.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from itertools import islice, pairwise, takewhile
 from re import Pattern
 from typing import TypeVar
 
-from thpdiag.detect.context import MAIN, TRACED, Context, PartBelow
+from thpdiag.detect.context import MAIN, TRACED, Context, OutputPart
 from thpdiag.detect.expansion import (
     Part,
+    RemoteCommand,
     first_lines,
     parts_of,
+    remote_commands,
+    remote_outputs,
     steps_of,
+    without_remote,
 )
 from thpdiag.detect.labels import heading_settings
 from thpdiag.detect.layout import (
@@ -59,9 +63,8 @@ from thpdiag.detect.named_files import (
     section_of,
     unplaced_setting,
 )
-from thpdiag.detect.remote_commands import RemoteCommand, remote_commands, remote_outputs, without_remote
 from thpdiag.detect.session import (
-    acts,
+    changes_host,
     is_refused,
     operator_actions,
     operator_changes,
@@ -98,28 +101,28 @@ from thpdiag.model.facts import DAY
 from thpdiag.model.parser import BulkParser, Content, Foreign, Format, OutOfTimeError, Parser, Source
 from thpdiag.model.text import describe_error
 
-MAX_UNCLAIMED_LINES = 2_000_000  # unclaimed lines after which the rest of a member is left unread, with a Problem
+MAX_UNCLAIMED_LINES = 2_000_000  # consecutive lines without a format after which the rest is not read, with a Problem
 _TIME_PRINTED = re.compile(r"\bdate\s{1,4}['\"]?\+[^;|&]{0,40}%(?:T|H)")
-MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # of lines of which it is remembered who may open at them
-MAX_COMMAND_LINES = 60  # of a command, or of a script that a command shows
-MAX_PREFIXES = 8  # of one line, each of which may be another listing's
+MAX_CACHED_CHARS, MAX_CACHED_LINES = 240, 4096  # length and number of the lines whose opening parsers are cached
+MAX_COMMAND_LINES = 60  # lines of one command, or of a script that a command prints
+MAX_PREFIXES = 8  # nested prefixes of one line: a listing may contain another listing
 _CONTINUATION = re.compile(r"(?:(?:for|while|until|then|do|quote|dquote|heredoc|pipe|cmdand|subsh) ?){0,4}>[ ]?")
 _SCRIPT = re.compile(r"#! ?/\S{1,80}\b(?:ba|da|k|z)?sh\b")
-MAX_ROUND_LINES = 400  # that one round of a loop prints; /proc/vmstat has some 200
-ADJACENT_LINES = 2  # lines from one time line to the next if nothing but a prompt stands between them
-MAX_OUTPUT_LINES = 4000  # of a command of which it is looked for what belongs to which setting
-UNCLEAR = "unclear"  # how a setting was written: under which value the lines below were printed is not known
+MAX_ROUND_LINES = 400  # lines that one round of a loop prints; /proc/vmstat has about 200
+MAX_TIME_LINE_DISTANCE = 2  # lines from one time line to the next if there is at most a prompt between them
+MAX_OUTPUT_LINES = 4000  # lines of a command's output that are assigned to the settings in force
+UNCLEAR_HOW = "unclear"  # the `how` of a setting when it is unknown under which value the output was printed
 _TRACING = re.compile(r"\bset -\w{0,4}x|\b(?:ba|da|k)?sh -\w{0,4}x\b")
-MAX_FILE_LINES = 400  # of a file that stands below its name
+MAX_FILE_LINES = 400  # lines of a file that follows its name
 SETTINGS = "transparent_hugepage"
-_AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # by parsers of lines, and of bytes
+_AnyRecord = TypeVar("_AnyRecord", Record, Record | Foreign)  # what line parsers and bulk parsers yield
 
 
 class _BlockLines:
-    """The lines of a block; rows of a table in it can be taken many at once."""
+    """The lines of a block. Rows of a table in it can be taken in batches."""
 
     def __init__(self, detector: Detector, parser: Parser, ahead: LookaheadLines, margin: str) -> None:
-        self.stamps: dict[int, str] = {}  # times that stood before the lines
+        self.stamps: dict[int, str] = {}  # by line number, the times that preceded the lines
         self._lines = detector.lines(parser, ahead, margin, self.stamps)
         self._ahead, first = ahead, ahead.next()
         self._is_plain = not margin and first is not None and not first.depth
@@ -131,19 +134,19 @@ class _BlockLines:
         return next(self._lines)
 
     def rows(self, pattern: Pattern[str]) -> list[str]:
-        """Takes the next lines that match, as far as they are at hand."""
+        """Take those of the next lines that match and are already decoded."""
         return self._ahead.take_rows(pattern.match) if self._is_plain else []
 
 
 class Detector:
-    """Splits members into blocks with a fixed set of parsers. `strict` re-raises a parser's own mistakes (tests)."""
+    """Splits members into blocks with a fixed set of parsers. `strict` re-raises exceptions of parsers (for tests)."""
 
     def __init__(self, formats: Sequence[Format], *, strict: bool = False) -> None:
         self._opening = sorted(formats, key=lambda f: (-f.priority, f.name))
-        self._by_word: dict[str, list[int]] = {}  # places in that list; a line is searched for each word once
-        for place, one in enumerate(self._opening):
-            for word in one.words or ("",):
-                self._by_word.setdefault(word, []).append(place)
+        self._by_word: dict[str, list[int]] = {}  # indexes into _opening; a line is searched for each word only once
+        for index, known_format in enumerate(self._opening):
+            for word in known_format.words or ("",):
+                self._by_word.setdefault(word, []).append(index)
         self._by_path = [f for f in formats if f.paths]
         self._strict = strict
         self._recent: dict[str, tuple[Parser, ...]] = {}
@@ -151,10 +154,10 @@ class Detector:
     def read(
         self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
     ) -> Iterator[TaggedRecord]:
-        """All records of a text member, row by row.
+        """Yield all records of a text member, row by row.
 
-        `head` is its beginning, to tell HTML; `lines` are (number, text) pairs. A parser may know the member by its own
-        path, else by one of `aliases`, the paths of links that lead to it.
+        `head` is the beginning of the member, used to recognise HTML; `lines` are (number, text) pairs. A parser is
+        selected by the member's own path, or else by one of `aliases`, the paths of links to the member.
         """
         for reading in self.read_listings(member, lines, head, aliases):
             if isinstance(reading.record, Listing):
@@ -165,7 +168,7 @@ class Detector:
     def read_listings(
         self, member: str, lines: Iterable[tuple[int, str]], head: str = "", aliases: Sequence[str] = ()
     ) -> Iterator[TaggedRecord]:
-        """The same, rows as listings where a parser gives such."""
+        """Yield the same records, but keep the listings that a parser returns instead of expanding their rows."""
         recorder, paths = recorder_of(member), [system_path(path) or path for path in (member, *aliases)]
         known_path = next((path for path in paths if self._parser_of_path(path)), paths[0])
         session, parts = SessionClock(member), TextParts(member)
@@ -178,24 +181,23 @@ class Detector:
             rest = WholeText(lines, markup=markup)
             yield from self._block(whole, context, rest.number, rest)
             return
-        ahead = LookaheadLines(lines, session.other_line, markup=markup)
-        silent, is_read = 0, False
-        while (line := ahead.next()) and silent < MAX_UNCLAIMED_LINES:
-            before = silent
+        ahead = LookaheadLines(lines, session.add_other_line, markup=markup)
+        unclaimed, is_read = 0, False
+        while (line := ahead.next()) and unclaimed < MAX_UNCLAIMED_LINES:
+            unclaimed += 1
             for reading in self._step(line, context, ahead):
-                silent = -1
+                unclaimed = 0
                 is_read = True
                 session.take(reading)
                 yield from session.ready()
-            silent = before + 1 if silent >= 0 else 0
-        session.finish()
+        session.end_stretch()
         yield from session.ready()
-        for group, written in context.accounts.items() if not system_path(member) else ():
-            for fact in testimony(member, written):
+        for group, prose in context.prose.items() if not system_path(member) else ():
+            for fact in testimony(member, prose):
                 is_read = True
                 yield TaggedRecord(fact, "prose", group)
         yield from (TaggedRecord(part, "", context.group) for part in parts.events())
-        if is_read and (problem := context.remains.problem(member)):
+        if is_read and (problem := context.unread.problem(member)):
             yield TaggedRecord(problem, "", context.group)
         if line:
             cite = Citation(member, line.number)
@@ -203,46 +205,44 @@ class Detector:
             yield TaggedRecord(Problem(cite, text, ProblemKind.LIMIT), "", context.group)
 
     def _step(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
-        """Deal with one line: a prompt, a time, a speaker, the opening of a block, or nothing of these."""
+        """Process one line: a prompt, a time, a speaker, the start of a block, or prose."""
         if not line.text:
-            context.write_down(line)
+            context.add_prose(line)
             ahead.take()
             return
         context.set_quoting(line)
-        if line.text.startswith("#==[") and (section := section_of([one.text for one in ahead.peek(2)])):
+        if line.text.startswith("#==[") and (section := section_of(ahead.peek_texts(2))):
             yield from self._section(section, context, ahead)
             return
         if context.parts and line.number >= context.parts[0].line:
             yield from self._begin_part(context.parts.popleft(), line, context, ahead)
             return
         if (
-            self._take_off_gaps(context, ahead)
-            or self._take_off_margin(line, ahead)
-            or (may_have_prefix(line.text) and self._take_off_prefix(context, ahead))
+            self._strip_gaps(context, ahead)
+            or self._strip_margin(line, ahead)
+            or (may_have_prefix(line.text) and self._strip_prefix(context, ahead))
         ):
             return
-        if may_be_host_heading(line.text) and self._take_host(line, context, ahead):
+        if may_be_host_heading(line.text) and self._read_host_heading(line, context, ahead):
             yield from self._printed_files(context, ahead)
             return
-        if (typed := self._read_command(line, context, ahead)) is not None:
-            yield from typed
-        elif self._is_named_first(line, ahead) and (named := self._named_content(line, context, ahead)) is not None:
-            yield from named
-        elif (opened := self._block_at(line, context, ahead)) is not None:
-            yield from opened
-        elif (named := self._named_content(line, context, ahead)) is not None:
-            yield from named
-        else:
-            yield from self._time_or_words(line, context, ahead)
+        records = self._read_command(line, context, ahead)
+        if records is None and self._has_priority_name(line, ahead):
+            records = self._named_content(line, context, ahead)
+        if records is None:
+            records = self._block_at(line, context, ahead)
+        if records is None:
+            records = self._named_content(line, context, ahead)
+        yield from self._time_or_prose(line, context, ahead) if records is None else records
 
-    def _read_command(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
-        """What a command at a prompt does, or one that `set -x` or watch shows; None if the line is none of them."""
+    def _read_command(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
+        """Return the records of a command typed at a prompt or shown by `set -x` or watch; None for other lines."""
         if context.tracing and (traced := TRACED.match(line.text)) is not None:
             ahead.take()
             return self._traced_command(line, traced["cmd"], context)
         if not context.is_report and (typed := parse_prompt(line.text)) is not None:
             ahead.take()
-            if printed := self._printed_behind(typed, ahead):
+            if printed := self._output_after_prompt(typed, ahead):
                 typed = typed._replace(command=typed.command.removesuffix(printed).rstrip())
                 ahead.put_back(line._replace(text=printed))
             return self._command(line, typed, context, ahead)
@@ -253,24 +253,24 @@ class Detector:
         return None
 
     def _block_at(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord] | None:
-        """The block that opens at a line, None if none does. It has no indentation, or that of its first line."""
+        """Return the block that opens at a line, None if none does. Its margin is the first line's indent or none."""
         margins = dict.fromkeys(("", line.text[: len(line.text) - len(line.text.lstrip())]))
         for margin in () if line.text.startswith(RECORDER_MARK) else margins:
             if parser := self._parser_at(ahead, margin):
-                context.remains.begin_block(parser, line)
+                context.unread.begin_block(parser, line)
                 return self._block(parser, context, line.number, _BlockLines(self, parser, ahead, margin))
         return None
 
     @staticmethod
-    def _is_named_first(line: TextLine, ahead: LookaheadLines) -> bool:
-        """Whether a name says more of a line than how it begins: before an indented block, behind a value."""
+    def _has_priority_name(line: TextLine, ahead: LookaheadLines) -> bool:
+        """Whether a file name in a line outranks the line's format: above an indented block, or after a value."""
         if not may_be_name(line.text):
             return False
         below = ahead.peek(2)[1:]
         return line.text[-1:] == ")" or (bool(below) and is_block_name(line.text, below[0].text))
 
     def _section(self, section: Section, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
-        """A section of supportconfig. A file that a parser knows by its path is read to the end of the section."""
+        """Read a section of supportconfig. A file whose path selects a parser is read to the end of the section."""
         name = ahead.peek(section.lines)[-1]
         for _ in range(section.lines):
             ahead.take()
@@ -284,23 +284,20 @@ class Detector:
             lines = SectionLines(ahead)
             yield from self._block(parser, context, first.number, lines)
             context.paths.clear()
-            if 0 < section.most <= lines.count:
+            if 0 < section.max_lines <= lines.count:
                 yield TaggedRecord(Fact("capture.tail", section.path, cite), SUPPORTCONFIG, context.group)
 
     @staticmethod
-    def _take_host(line: TextLine, context: Context, ahead: LookaheadLines) -> bool:
-        """Whether this line, or the three that begin with it, name the host of what the last command printed below."""
+    def _read_host_heading(line: TextLine, context: Context, ahead: LookaheadLines) -> bool:
+        """Take the heading (one or three lines) that names the host of the last command's output; False if none."""
         if context.is_report:
             return False
-        host, lines, rest = host_heading([one.text for one in ahead.peek(3)])
+        host, lines, rest = host_heading(ahead.peek_texts(3))
         if not host and (headed := headed_host(line.text))[0]:
-            alike = context.headed.setdefault(headed[1], set())
-            alike |= {
-                name
-                for name, kind in (headed_host(one.text) for one in ahead.peek(MAX_HEADED_LINES))
-                if kind == headed[1]
-            }
-            host, lines = headed[0] if len(alike) > 1 else "", 1
+            name, stem = headed
+            siblings = context.heading_hosts.setdefault(stem, set())
+            siblings |= {other for other, kind in map(headed_host, ahead.peek_texts(MAX_HEADED_LINES)) if kind == stem}
+            host, lines = name if len(siblings) > 1 else "", 1
         if not host:
             return False
         for _ in range(lines):
@@ -311,7 +308,7 @@ class Detector:
         return True
 
     def _named_content(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
-        """The records of a file whose name this line holds; None if it names none, or another thing stands there."""
+        """Return the records of the file that this line names; None if no name or not the content of that file."""
         if context.is_report:
             return None
         if may_be_json(line.text) and line.number >= context.json_from:
@@ -324,26 +321,26 @@ class Detector:
             ahead.take()
             context.paths.clear()
             return ()
-        name = name_in([one.text for one in ahead.peek(2 + MAX_GAP_LINES)])
+        name = name_in(ahead.peek_texts(2 + MAX_GAP_LINES))
         return None if name is None else self._named_file(name, line, context, ahead)
 
     def _named_file(
         self, name: Name, line: TextLine, context: Context, ahead: LookaheadLines
     ) -> list[TaggedRecord] | None:
-        """The records of the file; none where its parser goes on from here, as below the command that prints it."""
+        """Return the records of the file; an empty list if its block is read next, as the output of a command is."""
         if name.value is not None:
             content, count = [(line.number, name.value)], 1
         else:
             lines = ahead.peek(name.lines + (1 if name.has_one_line else MAX_FILE_LINES))
-            fenced = any(is_fence(one.text) for one in lines[1 : name.lines])
-            content = [(one.number, one.text) for one in _content_lines(lines[name.lines :], fenced=fenced)]
+            fenced = any(is_fence(each.text) for each in lines[1 : name.lines])
+            content = [(each.number, each.text) for each in _content_lines(lines[name.lines :], fenced=fenced)]
             count = name.lines + len(content)
-        of_path = self._parser_of_path(name.path)
-        parser = of_path or (self._opener([text for _, text in content]) if content else None)
+        path_parser = self._parser_of_path(name.path)
+        parser = path_parser or (self._opener([text for _, text in content]) if content else None)
         if parser is None or not content:
             return None
         records: list[TaggedRecord] | None = []
-        if of_path or name.has_one_line:
+        if path_parser or name.has_one_line:
             records = self._records_of_file(name.path, parser, content, context)
         else:
             context.take_name(name.path)
@@ -355,7 +352,7 @@ class Detector:
     def _records_of_file(
         self, path: str, parser: Parser, content: Sequence[tuple[int, str]], context: Context
     ) -> list[TaggedRecord] | None:
-        """The records of a file, None if that is not what its parser knows."""
+        """Return the records of a file, None if its parser does not accept the content."""
         if len(content) == 1:
             content = [(content[0][0], content[0][1].strip())]
         source = Source(context.member, time=context.time, command=f"cat /{path}", path=path)
@@ -366,77 +363,80 @@ class Detector:
         return [TaggedRecord(record, parser.name, context.group) for record in records]
 
     def _json_files(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterable[TaggedRecord] | None:
-        """The records of the files in the JSON document that begins at the next line."""
+        """Return the records of the files in the JSON document that begins at the next line, None if there are none."""
         count, files = files_in_json([line.text])
         if not count and line.text.rstrip()[-1:] in "{[,":
-            lines = [one.text for one in ahead.peek(MAX_JSON_LINES)]
+            lines = ahead.peek_texts(MAX_JSON_LINES)
             count, files = files_in_json(lines)
-            context.json_from = line.number + (0 if files else count or len(lines))  # its parts have none either
+            context.json_from = line.number + (0 if files else count or len(lines))  # nested documents have none either
         if not files:
             return None
         for _ in range(count):
             ahead.take()
-        found: list[TaggedRecord] = []
+        records: list[TaggedRecord] = []
         for file in files:
             content = [(line.number + file.line, text) for text in file.content.splitlines() or [""]]
             context.name_host(file.host)
             parser = self._parser_of_path(file.path)
             if parser:
-                found += self._records_of_file(file.path, parser, content, context) or ()
+                records += self._records_of_file(file.path, parser, content, context) or ()
                 continue
             context.take_name(file.path)
-            below = LookaheadLines(iter(content), context.session.other_line, markup=False)
-            while (one := below.next()) is not None:
-                found += self._step(one, context, below)
+            below = LookaheadLines(iter(content), context.session.add_other_line, markup=False)
+            while (next_line := below.next()) is not None:
+                records += self._step(next_line, context, below)
         context.paths.clear()
-        return found
+        return records
 
-    def _time_or_words(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
-        """Deal with a line that no parser knows."""
+    def _time_or_prose(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
+        """Process a line that no parser reads: a time line or prose."""
         moment, date = parse_timestamp(line.text), ""
         if moment is None and _TIME_PRINTED.search(context.command):
             moment = parse_time_of_day(line.text, context.time)
         if moment is not None:
-            before = context.time if 0 < line.number - context.timed <= ADJACENT_LINES else None
-            context.time, context.timed = moment, line.number
-            context.session.time_line(moment)
-            context.text_parts.date(line, moment, context.command)
-            yield from self._clock(line, moment, before, context)
+            is_adjacent = 0 < line.number - context.time_line <= MAX_TIME_LINE_DISTANCE
+            previous = context.time if is_adjacent else None
+            context.time, context.time_line = moment, line.number
+            context.session.add_time_line(moment)
+            context.text_parts.add_date(line, moment, context.command)
+            yield from self._utc_offset(line, moment, previous, context)
         else:
-            date = self._first_date(line.text, ahead, 1)
-            if not context.is_report:  # full of tables that tell nothing of memory
-                context.remains.see(line)
-            yield from self._words(line, context, ahead)
+            date = self._date_of_loop(line.text, ahead, 1)
+            if not context.is_report:  # reports are full of tables that are unrelated to memory
+                context.unread.add(line)
+            yield from self._prose(line, context, ahead)
         ahead.take()
         if date:
             ahead.put_back(line._replace(text=date))
 
-    def _printed_behind(self, typed: Prompt, ahead: LookaheadLines) -> str:
-        """What a prompt shows that nobody typed: output of a job, or of a loop behind a file without a line end."""
+    def _output_after_prompt(self, typed: Prompt, ahead: LookaheadLines) -> str:
+        """Return what follows a prompt but was not typed: the output of a background job, or the first date of a loop.
+
+        The date is at the end of the line when the file printed before it has no final line feed.
+        """
         if not typed.command or not (typed.host or typed.folder):
             return ""
-        below = [line.text for line in ahead.peek(PEEKED_LINES)]
-        if self._opener([typed.command, *below]) or parse_timestamp(typed.command):
+        if self._opener([typed.command, *ahead.peek_texts(PEEKED_LINES)]) or parse_timestamp(typed.command):
             return typed.command
-        return self._first_date(typed.command, ahead, 0)
+        return self._date_of_loop(typed.command, ahead, 0)
 
-    def _first_date(self, text: str, ahead: LookaheadLines, skip: int) -> str:
-        """The date at the end of a line, if a loop begins with it that prints a date in each round."""
+    def _date_of_loop(self, text: str, ahead: LookaheadLines, skip: int) -> str:
+        """Return the date at the end of a line if it is the first of a loop that prints a date in each round."""
         date = ending_date(text)
         moment = parse_timestamp(date) if date else None
         if moment is None:
             return ""
-        below = [line.text for line in ahead.peek(2 * MAX_ROUND_LINES)[skip:]]
+        below = ahead.peek_texts(2 * MAX_ROUND_LINES)[skip:]
         if not below or not self._opener(below):
             return ""
         later = list(islice(filter(None, map(parse_timestamp, below)), 2))
-        if not later or any(one.clock is not moment.clock for one in later):
+        if not later or any(each.clock is not moment.clock for each in later):
             return ""
         rounds = [after.seconds - before.seconds for before, after in pairwise((moment, *later))]
         return date if 0 < min(rounds) <= max(rounds) <= min(DAY, 2 * min(rounds)) else ""
 
-    def _take_off_margin(self, line: TextLine, ahead: LookaheadLines) -> bool:
-        """Have the blanks that all lines of a paste begin with taken off, unless a parser asks for them."""
+    def _strip_margin(self, line: TextLine, ahead: LookaheadLines) -> bool:
+        """Strip the indentation that all lines of a paste share, unless a parser needs it."""
         lines = ahead.peek(PEEKED_LINES) if line.text[0] in " \t" else []
         if not lines or (margin := margin_of(lines)) is None:
             return False
@@ -446,90 +446,93 @@ class Detector:
         ahead.change(partial(without_prefix, margin))
         return True
 
-    def _take_off_gaps(self, context: Context, ahead: LookaheadLines) -> bool:
-        """Have the empty line behind each line taken off, if a parser knows one of the lines."""
+    def _strip_gaps(self, context: Context, ahead: LookaheadLines) -> bool:
+        """Drop the empty line after each line of a double-spaced text if a parser reads one of the lines."""
         first, second = [*ahead.peek(2), None, None][:2]
-        if first is None or second is None or second.text or first.number <= context.looked_at:
+        if first is None or second is None or second.text or first.number <= context.checked_until:
             return False
         lines = ahead.peek(2 * PEEKED_LINES)
         if not is_double_spaced(lines):
             return False
         if not self._is_known(lines[::2]):
-            context.look_past(next((line for line in lines[1::2] if line.text), lines[-1]))
+            context.skip_prefix_check(next((line for line in lines[1::2] if line.text), lines[-1]))
             return False
         ahead.change(without_gaps)
         return True
 
-    def _take_off_prefix(
+    def _strip_prefix(
         self, context: Context, ahead: LookaheadLines, *, expected: bool = False, remote: bool = False
     ) -> bool:
-        """Have what stands before each line taken off, if a parser knows what is behind it and not the whole."""
+        """Strip the prefix of each line if a parser reads the lines without it but not with it."""
         first = ahead.next()
-        if first is None or (first.number <= context.looked_at and not expected):
+        if first is None or (first.number <= context.checked_until and not expected):
             return False
         lines = ahead.peek(PEEKED_LINES)
         if (prefix := prefix_of(lines, expected=expected, remote=remote)) is None:
             return False
         expected |= remote and isinstance(prefix, Hosts)
-        tried = replace(prefix)  # it counts
-        bare = [line for line in takewhile(bool, map(tried, lines)) if line]
-        certain = expected or prefix.is_certain or self._is_unread(lines, bare)
+        trial = replace(prefix)  # a copy: stripping a line advances its counter
+        bare = [line for line in takewhile(bool, map(trial, lines)) if line]
+        certain = expected or prefix.is_certain or self._needs_stripping(lines, bare)
         if not certain or not (expected or self._is_known(bare)):
-            context.look_past(bare[-1])
+            context.skip_prefix_check(bare[-1])
             return False
-        context.looked_at = context.looks = 0
+        context.checked_until = context.failed_checks = 0
         if bare[0].stamp:
             context.time = None
         ahead.change(partial(without_prefix, prefix))
         return True
 
-    def _is_unread(self, lines: Sequence[TextLine], bare: Sequence[TextLine]) -> bool:
-        """Whether no parser knows the lines with their prefix, or one that would take any word for it."""
-        known = self._opener([line.text for line in lines])
-        if known is None or known.priority < 0:  # sentences are read with what is before them
-            return known is None
-        return known is self._opener([f"x {line.text}" for line in bare])
+    def _needs_stripping(self, lines: Sequence[TextLine], bare: Sequence[TextLine]) -> bool:
+        """Whether no parser reads the lines with their prefix, or only one that accepts any word as the prefix."""
+        parser = self._opener([line.text for line in lines])
+        if parser is None or parser.priority < 0:  # parsers of prose read sentences together with their prefix
+            return parser is None
+        return parser is self._opener([f"x {line.text}" for line in bare])
 
     def _is_known(self, lines: Sequence[TextLine], prefixes: int = 1) -> bool:
-        """Whether one of the lines is the first of a block, or a prompt, perhaps behind further prefixes."""
+        """Whether one of the lines is a prompt or opens a block, possibly after further prefixes are stripped."""
         texts = [line.text for line in lines]
-        if any(parse_prompt(texts[at]) or self._opener(texts[at:]) for at in range(len(texts)) if texts[at]):
+        if any(parse_prompt(text) or self._opener(texts[i:]) for i, text in enumerate(texts) if text):
             return True
         further = prefix_of(lines) if prefixes < MAX_PREFIXES else None
         bare = [line for line in takewhile(bool, map(further, lines)) if line] if further else []
         return bool(bare) and self._is_known(bare, prefixes + 1)
 
-    def _clock(self, line: TextLine, at: Moment, before: Moment | None, context: Context) -> Iterator[TaggedRecord]:
-        """Time lines may tell the zone of the host, each time anew."""
-        ahead = utc_offset_of_line(line.text)
-        ahead = utc_offset_of_pair(line.text, at, context.command, before) if ahead is None else ahead
-        if ahead is not None and ahead != context.ahead:
-            context.ahead = ahead
-            utc = at if at.clock is Clock.UTC else Moment(at.seconds - ahead, Clock.UTC)
-            fact = Fact("host.utc_offset", ahead, Citation(context.member, line.number, line.text), time=utc)
+    @staticmethod
+    def _utc_offset(
+        line: TextLine, moment: Moment, previous: Moment | None, context: Context
+    ) -> Iterator[TaggedRecord]:
+        """Yield the host's UTC offset if a time line determines it and it differs from the last one."""
+        offset = utc_offset_of_line(line.text)
+        offset = utc_offset_of_pair(line.text, moment, context.command, previous) if offset is None else offset
+        if offset is not None and offset != context.utc_offset:
+            context.utc_offset = offset
+            utc = moment if moment.clock is Clock.UTC else Moment(moment.seconds - offset, Clock.UTC)
+            fact = Fact("host.utc_offset", offset, Citation(context.member, line.number, line.text), time=utc)
             yield TaggedRecord(fact, "prose", context.group)
 
-    def _words(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
-        """A line of prose: it may change the speaker, name a kernel in passing, or tell of a command."""
-        if name := parse_speaker(*_texts(ahead)):
-            context.text_parts.heading(ahead.peek(MAX_HEADER_LINES))
+    def _prose(self, line: TextLine, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
+        """Process a line of prose: it may change the speaker, mention a kernel, or describe a command."""
+        if name := parse_speaker(*_next_two_texts(ahead)):
+            context.text_parts.add_heading(ahead.peek(MAX_HEADER_LINES))
             if not line.depth:
                 context.set_speaker(name)
                 return
         script = self._script(ahead) if _SCRIPT.match(line.text) else []
         if script:
-            context.session.command("\n".join(one.text for one in script), context.host, context.time)
+            context.session.add_command("\n".join(each.text for each in script), context.host, context.time)
         else:
-            context.session.other_line(line.text)
-        for one in script or (line,):
-            context.write_down(one)
-            for record in _prose_records(Citation(context.member, one.number, one.text), one.text):
+            context.session.add_other_line(line.text)
+        for each in script or (line,):
+            context.add_prose(each)
+            for record in _prose_records(Citation(context.member, each.number, each.text), each.text):
                 yield TaggedRecord(record, "prose", context.group)
         for _ in script[1:]:
             ahead.take()
 
     def _script(self, ahead: LookaheadLines) -> list[TextLine]:
-        """The script that begins with the next line, up to an empty one or to what it printed."""
+        """Return the script that begins with the next line, up to an empty line or to its output."""
         script: list[TextLine] = []
         for line in ahead.peek(MAX_COMMAND_LINES):
             if not line.text or parse_prompt(line.text) or self._parser_at(ahead, "", skip=len(script)):
@@ -540,61 +543,60 @@ class Detector:
     def _command(
         self, line: TextLine, typed: Prompt, context: Context, ahead: LookaheadLines, *, remote: bool = False
     ) -> Iterator[TaggedRecord]:
-        """A typed command: operator actions, and the path of what it prints."""
-        typed = typed._replace(command=_further_lines(typed.command, line.depth, ahead))
+        """Process a typed command: yield the operator's actions and note the path of what it prints."""
+        typed = typed._replace(command=_join_continuation_lines(typed.command, line.depth, ahead))
         context.take_prompt(typed, remote=remote)
         steps = steps_of(context.command, context.session.scripts, context.variables, context.functions)
         if not remote and (calls := remote_commands(steps, context.command)):
             yield from self._on_other_hosts(line, calls, typed.user, context, ahead)
             return
-        texts = (following.text for following in ahead.peek(MAX_COMMAND_LINES))
-        below = list(takewhile(lambda text: not parse_prompt(text), texts))
+        below = list(takewhile(lambda text: not parse_prompt(text), ahead.peek_texts(MAX_COMMAND_LINES)))
         if SessionClock.shows_file(typed.command):
-            context.session.shown(typed.command, below)
+            context.session.add_script(typed.command, below)
         if not is_refused(below):
-            context.services.take(context.command, below)
-        context.session.command(typed.command, context.host, context.time)
+            context.services.add_command(context.command, below)
+        context.session.add_command(typed.command, context.host, context.time)
         cite = Citation(context.member, line.number, line.text)
         if NUMBERING.search(typed.command):
-            self._take_off_prefix(context, ahead, expected=True)
+            self._strip_prefix(context, ahead, expected=True)
         elif REMOTE.search(typed.command):
-            self._take_off_prefix(context, ahead, remote=True)
+            self._strip_prefix(context, ahead, remote=True)
         context.tracing |= bool(_TRACING.search(typed.command))
-        parts = parts_of(steps, switches_setting, acts) if steps else []
+        parts = parts_of(steps, switches_setting, changes_host) if steps else []
         if len(parts) > 1:
-            self._expect_parts(line, parts, typed.user, context, ahead)
+            self._schedule_parts(line, parts, typed.user, context, ahead)
         else:
             how = "failed" if is_refused(below) else "root" if typed.user == "root" else "prompt"
-            whole = "; ".join(step.text for step in steps) if steps else context.command
-            yield from _events_of_command(cite, whole, how, context)
-            if steps and ((len(steps) == 1 and "$" in context.command) or any(map(acts, steps))):
+            expanded = "; ".join(step.text for step in steps) if steps else context.command
+            yield from _events_of_command(cite, expanded, how, context)
+            if steps and ((len(steps) == 1 and "$" in context.command) or any(map(changes_host, steps))):
                 printing = dict.fromkeys(step.text for step in parts[0].prints if not step.line)
-                context.command = "; ".join(printing) or whole
+                context.command = "; ".join(printing) or expanded
         yield from self._printed_files(context, ahead)
 
     def _on_other_hosts(
         self, line: TextLine, calls: Sequence[RemoteCommand], user: str, context: Context, ahead: LookaheadLines
     ) -> Iterator[TaggedRecord]:
-        """What runs on other hosts, host by host. What cannot be told apart is not read."""
+        """Process commands that run on other hosts. Output that cannot be assigned to a host is not read."""
         command, hosts = context.command, {call.host for call in calls}
         if len(hosts) == 1 and calls[0].host:
             typed = Prompt(without_remote(command), calls[0].host, user=user)
             yield from self._command(line, typed, context, ahead, remote=True)
             return
-        below = [*takewhile(lambda one: context.tracing_allows(one.text), ahead.peek(MAX_OUTPUT_LINES))]
-        if outputs := remote_outputs(calls, command, [one.text for one in below]):
+        below = [*takewhile(lambda each: context.is_output(each.text), ahead.peek(MAX_OUTPUT_LINES))]
+        if outputs := remote_outputs(calls, command, [each.text for each in below]):
             context.paths.clear()
             for host, printing, mark, first in outputs:
                 number = below[first].number if first < len(below) else below[-1].number + 1
-                context.parts.append(PartBelow(number, (), printing, "prompt", host))
+                context.parts.append(OutputPart(number, (), printing, "prompt", host))
                 ahead.stops |= {below[mark].number, number}
             return
         cite = Citation(context.member, line.number, line.text)
         for call in calls:
             context.take_prompt(Prompt(call.command, call.host, user=user), remote=True)
-            yield from _events_of_command(cite, call.command, UNCLEAR if below else "prompt", context)
+            yield from _events_of_command(cite, call.command, UNCLEAR_HOW if below else "prompt", context)
         context.take_prompt(Prompt(calls[0].command))
-        if below and not self._take_off_prefix(context, ahead, remote=True):
+        if below and not self._strip_prefix(context, ahead, remote=True):
             context.take_prompt(Prompt(""))
             text = (
                 "the output of several hosts, and no line says which of them printed it; it was not read. Print "
@@ -605,11 +607,11 @@ class Detector:
                 ahead.take()
 
     def _printed_files(self, context: Context, ahead: LookaheadLines) -> Iterator[TaggedRecord]:
-        """The files that the last command prints, where their contents begin here."""
+        """Read the files that the last command prints if their contents begin at the next line."""
         if context.paths and "transparent_hugepage" in context.paths[0]:  # `hostname; date; cat enabled defrag`
-            texts = [one.text for one in ahead.peek(MAX_GAP_LINES + 1)]
+            texts = ahead.peek_texts(MAX_GAP_LINES + 1)
             before = next((number for number, text in enumerate(texts) if unplaced_setting(text)), 0)
-            if before and not any(map(parse_prompt, texts[:before])) and not is_host_heading(*_texts(ahead)):
+            if before and not any(map(parse_prompt, texts[:before])) and not is_host_heading(*_next_two_texts(ahead)):
                 context.name_host(printed_name(context.command, texts[0]))
                 for _ in range(before):
                     if (line := ahead.next()) and not unplaced_setting(line.text):
@@ -621,64 +623,64 @@ class Detector:
             and (first := ahead.next())
             and first.text.strip()
             and not parse_prompt(first.text)
-            and not is_host_heading(*_texts(ahead))
+            and not is_host_heading(*_next_two_texts(ahead))
         ):
-            only = len(context.paths) == 1
-            output = self._paragraph(parser, ahead) if only else iter([(first.number, first.text)])
+            is_last = len(context.paths) == 1
+            output = self._paragraph(parser, ahead) if is_last else iter([(first.number, first.text)])
             yield from self._block(parser, context, first.number, output)
-            if not only:
+            if not is_last:
                 ahead.take()
             context.paths.popleft()
 
     @staticmethod
-    def _expect_parts(
+    def _schedule_parts(
         line: TextLine, parts: Sequence[Part], user: str, context: Context, ahead: LookaheadLines
     ) -> None:
-        """Find which lines of the output that comes next belong to which setting."""
+        """Determine which lines of the output that follows belong to which setting, and add them to `context.parts`."""
         how = "root" if user == "root" else "prompt"
         below = [
-            one
-            for one in takewhile(lambda one: context.tracing_allows(one.text), ahead.peek(MAX_OUTPUT_LINES))
-            if one.depth == line.depth or not one.text
+            each
+            for each in takewhile(lambda each: context.is_output(each.text), ahead.peek(MAX_OUTPUT_LINES))
+            if each.depth == line.depth or not each.text
         ]
         printing = [part for part in parts if part.prints]
-        starts = first_lines(printing, [one.text for one in below], traced=context.tracing) if below else None
+        starts = first_lines(printing, [each.text for each in below], traced=context.tracing) if below else None
         end = below[-1].number + 1 if below else line.number
         if starts is None:
-            done = tuple(step.text for part in parts for step in part.writes)
-            context.parts.append(PartBelow(line.number, done, context.command, UNCLEAR))
-            context.parts.append(PartBelow(end, done, "", how))
+            writes = tuple(step.text for part in parts for step in part.writes)
+            context.parts.append(OutputPart(line.number, writes, context.command, UNCLEAR_HOW))
+            context.parts.append(OutputPart(end, writes, "", how))
             return
-        for part, at in zip(printing, starts, strict=True):
+        for part, start in zip(printing, starts, strict=True):
             prints = dict.fromkeys(step.text for step in part.prints if not step.line)
-            failed = is_refused(one.text for one in below[at:])
-            first = below[at].number if at else line.number + 1
-            done = tuple(step.text for step in part.writes)
+            failed = is_refused(each.text for each in below[start:])
+            first = below[start].number if start else line.number + 1
+            writes = tuple(step.text for step in part.writes)
             ahead.stops.add(first)
-            context.parts.append(PartBelow(first, done, "; ".join(prints), "failed" if failed else how))
+            context.parts.append(OutputPart(first, writes, "; ".join(prints), "failed" if failed else how))
         if not parts[-1].prints:
-            context.parts.append(PartBelow(end, tuple(step.text for step in parts[-1].writes), "", how))
+            context.parts.append(OutputPart(end, tuple(step.text for step in parts[-1].writes), "", how))
 
     def _begin_part(
-        self, part: PartBelow, line: TextLine, context: Context, ahead: LookaheadLines
+        self, part: OutputPart, line: TextLine, context: Context, ahead: LookaheadLines
     ) -> Iterator[TaggedRecord]:
         if part.host:
             yield from self._command(line, Prompt(part.command, part.host), context, ahead, remote=True)
             return
         cite = Citation(context.member, line.number, line.text)
         context.command = part.command or context.command
-        for command in part.done:
+        for command in part.writes:
             yield from _events_of_command(cite, command, part.how, context)
 
     @staticmethod
     def _traced_command(line: TextLine, command: str, context: Context) -> Iterator[TaggedRecord]:
-        """A command as `set -x` shows it: without what its output is led to, each side of a pipe on a line."""
+        """Process a command as `set -x` prints it: without redirections, and each side of a pipe on its own line."""
         cite = Citation(context.member, line.number, line.text)
-        context.session.other_line(line.text)
+        context.session.add_other_line(line.text)
         first, second = [*context.traced[-1:], command][-2:] if context.traced else ("", command)
         context.traced = [command]
-        for whole in (f"{first} | {second}", f"{second} | {first}") if first else ():
-            yield from _events_of_command(cite, whole, "prompt", context)
+        for pipeline in (f"{first} | {second}", f"{second} | {first}") if first else ():
+            yield from _events_of_command(cite, pipeline, "prompt", context)
         if (
             not command.startswith(("echo ", "printf ", "for ", "while ", "[ ", "[[ ", "sleep "))
             and "tee " not in command
@@ -689,9 +691,9 @@ class Detector:
         return next((f.load() for f in self._by_path if any(p.search(path) for p in f.paths)), None)
 
     def _parser_at(self, ahead: LookaheadLines, margin: str, skip: int = 0) -> Parser | None:
-        """The parser whose block opens at the next line, or that after `skip` ones, once the margin is off.
+        """Return the parser whose block opens at the next line, or at the line after `skip` lines.
 
-        The margin is the indentation of a whole paste.
+        `margin` is the indentation of the whole paste, which is stripped first.
         """
         first = ahead.next() if not skip else next(iter(ahead.peek(skip + 1)[skip:]), None)
         for parser in self._openers(first.text.removeprefix(margin)) if first else ():
@@ -703,7 +705,7 @@ class Detector:
         return None
 
     def _opener(self, texts: Sequence[str]) -> Parser | None:
-        """The parser whose block begins with these lines, indented or not."""
+        """Return the parser whose block begins with these lines, indented or not."""
         for text in dict.fromkeys((texts[0], texts[0].lstrip())):
             margin = texts[0][: len(texts[0]) - len(text)]
             for parser in self._openers(text):
@@ -713,19 +715,19 @@ class Detector:
         return None
 
     def _openers(self, text: str) -> tuple[Parser, ...]:
-        """The parsers that may open at a line, as asked; recorders print the same headers again and again."""
-        known = self._recent.get(text)
-        if known is None:
-            places = {place for word in self._by_word if word in text for place in self._by_word[word]}
-            known = tuple(f.load() for f in map(self._opening.__getitem__, sorted(places)) if f.opens_at(text))
+        """Return the parsers that may open at a line. Cached, because recorders repeat the same headers."""
+        parsers = self._recent.get(text)
+        if parsers is None:
+            indexes = {index for word in self._by_word if word in text for index in self._by_word[word]}
+            parsers = tuple(f.load() for f in map(self._opening.__getitem__, sorted(indexes)) if f.opens_at(text))
             if len(text) <= MAX_CACHED_CHARS:
                 if len(self._recent) >= MAX_CACHED_LINES:
                     self._recent.clear()
-                self._recent[text] = known
-        return known
+                self._recent[text] = parsers
+        return parsers
 
     def bulk(self, parser: BulkParser, member: str, content: Content) -> Iterator[TaggedRecord]:
-        """All records of a member that is read as bytes; lines of another format in it go to the line parsers."""
+        """Yield all records of a member that is read as bytes; lines of another format in it go to the line parsers."""
         source = Source(member, command=output_of(member), path=system_path(member) or member)
         host, names = "", HostNames()
         for record in self.guard(parser.name, Citation(member), parser.read(source, content)):
@@ -739,7 +741,7 @@ class Detector:
     def _block(
         self, parser: Parser, context: Context, first: int | None, lines: Iterator[tuple[int, str]]
     ) -> Iterator[TaggedRecord]:
-        """Have a parser read its lines from the `first` on; what it leaves unread is still taken off the text."""
+        """Read a block with a parser. `first` is the number of its first line; lines left unread are consumed."""
         source = context.source()
         cite = Citation(source.member, first)
         stamps = lines.stamps if isinstance(lines, _BlockLines) else {}
@@ -750,7 +752,7 @@ class Detector:
             pass
 
     def guard(self, parser: str, cite: Citation, records: Iterable[_AnyRecord]) -> Iterator[_AnyRecord | Problem]:
-        """The same; a mistake of the parser becomes a problem behind what it gave before."""
+        """Yield the records; an exception of the parser becomes a problem after the records it yielded before."""
         try:
             yield from records
         except Exception as error:
@@ -767,10 +769,10 @@ class Detector:
     def lines(
         self, parser: Parser, ahead: LookaheadLines, margin: str, stamps: dict[int, str]
     ) -> Iterator[tuple[int, str]]:
-        """The lines of a block without its margin: the opening one, and further ones while they belong.
+        """Yield the lines of a block without its margin: the opening line and the lines that continue the block.
 
-        A single foreign line between two that belong (a row that was cut, a message to all terminals) is given to the
-        parser, which says that it is odd; to end the block there would lose all that follows without a word.
+        A single foreign line within the block (a truncated row, a message to all terminals) is passed to the parser,
+        which reports it as a problem. Ending the block there would silently lose the rest of it.
         """
         line = ahead.take()
         depth = line.depth if line else 0
@@ -789,15 +791,15 @@ class Detector:
     def _is_continuation(
         parser: Parser, following: TextLine | None, margin: str, depth: int, stops: Container[int]
     ) -> bool:
-        """Whether the following line is a further one of the block."""
+        """Whether the following line continues the block."""
         if following is None or following.number in stops or (following.text and following.depth != depth):
-            return False  # mail programs quote no empty lines
+            return False  # the depth of empty lines is ignored: mail programs do not quote them
         if parse_prompt(following.text) or parse_watch(following.text):
             return False
         return bool(parser.continues(following.text.removeprefix(margin)))
 
     def _is_intruder(self, parser: Parser, ahead: LookaheadLines, margin: str, depth: int) -> bool:
-        """Whether the next line is a foreign one in the middle of a block: it says nothing, and the block goes on."""
+        """Whether the next line is foreign to the block: it has no meaning, and the block continues after it."""
         following = ahead.peek(2)
         if len(following) < 2 or not following[0].text.strip() or not following[1].text.strip():
             return False
@@ -815,7 +817,7 @@ class Detector:
 
     @staticmethod
     def _has_meaning(text: str, following: str) -> bool:
-        """Whether a line outside of blocks would mean something."""
+        """Whether a line would be recognised as prose, prompt, time or heading outside of blocks."""
         return (
             parse_prompt(text) is not None
             or parse_timestamp(text) is not None
@@ -827,9 +829,9 @@ class Detector:
         )
 
     def _paragraph(self, parser: Parser, ahead: LookaheadLines) -> Iterator[tuple[int, str]]:
-        """The lines to the next empty one or prompt, or to a block of another parser that this one has no use for."""
+        """Yield the lines up to an empty line, a prompt, or a block of another parser that this one cannot continue."""
         while (line := ahead.next()) and line.text.strip() and not parse_prompt(line.text):
-            if line.number in ahead.stops or is_host_heading(*_texts(ahead)):
+            if line.number in ahead.stops or is_host_heading(*_next_two_texts(ahead)):
                 return
             other = self._parser_at(ahead, "") if not parser.continues(line.text) else None
             if other not in (None, parser):
@@ -838,14 +840,14 @@ class Detector:
             yield line.number, line.text
 
 
-def _texts(ahead: LookaheadLines) -> tuple[str, str]:
-    """The next line and the one behind it."""
-    first, *second = (one.text for one in ahead.peek(2))
+def _next_two_texts(ahead: LookaheadLines) -> tuple[str, str]:
+    """Return the next line and the one after it."""
+    first, *second = ahead.peek_texts(2)
     return first, "".join(second)
 
 
 def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextLine]:
-    """The lines of a file below its name: to the end of its fence, else to an empty line, a prompt, the next name."""
+    """Yield the lines of a file that follows its name: to the end of its fence, an empty line, a prompt or a name."""
     for line in lines:
         if is_fence(line.text) or is_end(line.text) or (not fenced and not line.text.strip()):
             return
@@ -855,40 +857,41 @@ def _content_lines(lines: Sequence[TextLine], *, fenced: bool) -> Iterator[TextL
 
 
 def _events_of_command(cite: Citation, command: str, how: str, context: Context) -> Iterator[TaggedRecord]:
-    """The events of a command that was run."""
-    changes = list(operator_changes(cite, command)) if how not in ("failed", UNCLEAR) else []
-    switched = context.services.restarts(cite, command) if changes else ()
-    for record in (*operator_actions(cite, command, how=how), *changes, *switched):
+    """Yield the events of an executed command."""
+    changes = list(operator_changes(cite, command)) if how not in ("failed", UNCLEAR_HOW) else []
+    settings = context.services.settings_after_restart(cite, command) if changes else ()
+    for record in (*operator_actions(cite, command, how=how), *changes, *settings):
         yield TaggedRecord(record, "operator_actions", context.group)
 
 
-def _further_lines(command: str, depth: int, ahead: LookaheadLines) -> str:
-    """The whole of a command that goes on in the next lines, which are taken; as it is, if they do not end it.
+def _join_continuation_lines(command: str, depth: int, ahead: LookaheadLines) -> str:
+    """Return the command joined with its continuation lines, which are taken; unchanged if they do not complete it.
 
-    Lines without the shell's own prompt for them are only taken if what is typed is known: a remark may hold a quote.
+    Lines without the shell's secondary prompt (`> `) are only taken if the complete command can be interpreted: an
+    unbalanced quote may also be the apostrophe of a remark.
     """
     if is_complete(command):
         return command
-    whole, marked = command, True
+    joined, marked = command, True
     for count, line in enumerate(ahead.peek(MAX_COMMAND_LINES), 1):
         if line.depth <= depth and parse_prompt(line.text):
             break
         mark = _CONTINUATION.match(line.text)
         marked &= line.depth > depth or mark is not None
-        whole += "\n" + line.text[mark.end() if mark else 0 :]
-        if is_complete(whole):
+        joined += "\n" + line.text[mark.end() if mark else 0 :]
+        if is_complete(joined):
             if not (
-                marked or plan_of(whole) or script_of(whole) or (SETTINGS in whole and steps_of(whole, {}, {}, {}))
+                marked or plan_of(joined) or script_of(joined) or (SETTINGS in joined and steps_of(joined, {}, {}, {}))
             ):
                 break
             for _ in range(count):
                 ahead.take()
-            return whole
+            return joined
     return command
 
 
 def _prose_records(cite: Citation, text: str) -> Iterator[Record]:
-    """What a line of prose tells of commands, hosts, and the settings below a heading."""
+    """Yield what a line of prose states about commands and hosts, and the settings that a heading names."""
     for setting, value in heading_settings(text).items():
         yield Event("setting_label", cite, fields={"setting": setting, "value": value})
     yield from operator_actions(cite, text, how="prose")

@@ -1,4 +1,4 @@
-"""What the lines of a text so far say about those that come: who speaks, of which host, what was typed, which file."""
+"""State of a text while it is read: speaker, host, last command, file name, shell variables, unread tables."""
 
 from __future__ import annotations
 
@@ -20,132 +20,137 @@ from thpdiag.knowledge.workloads import changes_of, configured_switch
 from thpdiag.model import Citation, Event, Moment, Problem, ProblemKind
 from thpdiag.model.parser import Parser, Source
 
-# A row of a table: up to three words, numbers, up to two words; or a share first. Few such lines may be anything.
+# A row of a table: up to three words, numbers, up to two words; or a percentage first. A few such lines prove nothing.
 _NUMBER = r"[-+]?\d[\d.:%/]*[A-Za-z]{0,2}"
 _ROW_OF_NUMBERS = re.compile(
     rf"\s*(?:[^\s,;]+[\s,;]+){{0,3}}?{_NUMBER}(?:[\s,;]+{_NUMBER}){{3,400}}(?:[\s,;]+[^\s,;]+){{0,2}}[\s,;]*$"
     r"|\s*\d{1,3}[.,]\d{1,4}%\s"
 )
-_NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # as words: not those of times and versions
+_NUMBERS = re.compile(r"(?<![^\s,;])[-+]?\d[\d.:%]{0,20}(?![^\s,;])")  # whole words: not those in times and versions
 MIN_ROWS = 5
-MIN_ROWS_BELOW_HEADER = 2  # a row of names above them says what they are, though no parser knows it
-MANY = 8  # numbers of a row of a table, whatever words stand between them
-MIN_ALIKE, MIN_COLUMNS = 10, 3  # lines of which the same words are numbers, at least half of all
+MIN_ROWS_BELOW_HEADER = 2  # rows of a table whose column names are visible, although no parser knows it
+MIN_NUMBERS_IN_ROW = 8  # numbers that make a line a row, whatever words are between them
+MIN_ALIGNED_ROWS, MIN_ALIGNED_COLUMNS = 10, 3  # lines with numbers at the same word positions, and those positions
 _COLUMN_NAME = re.compile(r"[A-Z%][A-Z0-9%_/().-]*|%[a-z]\w*|[a-z]+/s")
-MIN_NAMES = 4  # of a header: at least half of its words
+MIN_HEADER_NAMES = 4  # column names in a header, which are at least half of its words
 _NUMBER_WORD = re.compile(r"[-+]?\d[\d.,]*%?")
 MAX_FRAME_GAP = 6  # lines from one frame to the next: a count, names without an underscore
-MIN_FIGURES, FIGURES = 10, 3  # lines of a text that is none of sentences, and numbers in each of them
-MAX_CHARS = 200  # of a line that are looked at
-_FRAME = re.compile(r"\s*[A-Za-z_][\w.]{2,200}(?:\+0x[0-9a-f]{1,16})?\s*$")  # of a call stack: a function alone
-_INDENTED = " \t|-+"  # what lines of call graphs begin with
+MIN_FIGURE_LINES, MIN_FIGURES = 10, 3  # lines with numbers in a text that is not prose, and numbers in each of them
+MAX_CHARS = 200  # characters of a line that are examined
+_FRAME = re.compile(r"\s*[A-Za-z_][\w.]{2,200}(?:\+0x[0-9a-f]{1,16})?\s*$")  # in a call stack: only a function name
+_INDENTED = " \t|-+"  # first characters of the lines of call graphs
 
 
 @dataclass(slots=True)
-class Remains:
-    """Lines that no parser reads, of tables and call graphs whose beginning was lost or is not known.
+class UnreadLines:
+    """Counts the lines of tables and call graphs that no parser reads because their beginning is missing or unknown.
 
-    `rows` are those of the last table so far, `alike` the lines with numbers in the same columns, whatever stands
-    between them, `graph` the indented lines that would have belonged to the block before; few are not counted, of rows
-    below a line of column names more than one. `above` are the latest lines that no parser knows.
+    Only runs of a minimal length are counted: `rows` of the current table, `aligned` lines with numbers at the same
+    word positions, indented `graph` lines that would have continued the previous block. `recent` are the latest lines
+    that no parser read.
     """
 
-    lines: int = 0
-    first: int = 0
+    lines: int = 0  # counted so far
+    first: int = 0  # number of the first counted line
     rows: int = 0
-    row: int = 0  # the line of the last one
-    header: int = 0  # the line of the last column names
-    alike: int = 0
-    alike_since: int = 0
-    columns: frozenset[int] = frozenset()  # of numbers in all of them
-    stacks: list[tuple[int, int]] = field(default_factory=list)  # first line and frames of what may be call stacks
-    frame: int = 0  # the line of the last one
-    parser: Parser | None = None  # of the block before
+    last_row: int = 0  # line number
+    header: int = 0  # line number of the last column names
+    aligned: int = 0
+    aligned_since: int = 0  # line number
+    columns: frozenset[int] = frozenset()  # word positions at which all aligned lines have numbers
+    stacks: list[tuple[int, int]] = field(default_factory=list)  # first line and frame count of possible call stacks
+    last_frame: int = 0  # line number
+    parser: Parser | None = None  # of the previous block
     graph: int = 0
-    since: int = 0  # the line of the first row, or of the graph
-    above: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
-    unknown: int = 0  # lines in a row that no parser knows
-    figures: int = 0  # lines with several numbers, as long as no block was found
-    first_figure: int = 0  # the first of them
+    since: int = 0  # line number of the first row, or of the first line of the graph
+    recent: deque[TextLine] = field(default_factory=partial(deque, maxlen=2 * MIN_ROWS))
+    consecutive: int = 0  # lines without a gap that no parser read
+    figure_lines: int = 0  # lines with several numbers before the first block
+    first_figure_line: int = 0
 
-    def see(self, line: TextLine) -> None:
-        """Take a line that no parser knows."""
-        self.unknown = self.unknown + 1 if self.above and line.number <= self.above[-1].number + 1 else 1
-        self.above.append(line)
-        if self.parser is None and len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= FIGURES:
-            self.first_figure = self.first_figure or line.number
-            self.figures += 1
-        if _ROW_OF_NUMBERS.match(line.text) or len(_NUMBERS.findall(line.text[:MAX_CHARS])) >= MANY:
-            self.rows = self.rows + 1 if line.number <= self.row + 1 else 1
+    def add(self, line: TextLine) -> None:
+        """Add a line that no parser reads."""
+        self.consecutive = self.consecutive + 1 if self.recent and line.number <= self.recent[-1].number + 1 else 1
+        self.recent.append(line)
+        numbers = len(_NUMBERS.findall(line.text[:MAX_CHARS]))
+        if self.parser is None and numbers >= MIN_FIGURES:
+            self.first_figure_line = self.first_figure_line or line.number
+            self.figure_lines += 1
+        if numbers >= MIN_NUMBERS_IN_ROW or _ROW_OF_NUMBERS.match(line.text):
+            self.rows = self.rows + 1 if line.number <= self.last_row + 1 else 1
             self.since = line.number if self.rows == 1 else self.since
-            self.row = line.number
-            self._count(self.rows, self._least(self.since, MIN_ROWS), self.since)
-            self.alike = 0
-        elif self._is_alike(line):
-            self._count(self.alike, self._least(self.alike_since, MIN_ALIKE), self.alike_since)
+            self.last_row = line.number
+            self._count(self.rows, self._min_rows(self.since, MIN_ROWS), self.since)
+            self.aligned = 0
+        elif self._is_aligned(line):
+            self._count(self.aligned, self._min_rows(self.aligned_since, MIN_ALIGNED_ROWS), self.aligned_since)
         else:
-            self.graph = self.graph + 1 if self.parser and self._is_of(self.parser, line) else 0
+            self.graph = self.graph + 1 if self.parser and self._continues(self.parser, line) else 0
             self.since = line.number if self.graph == 1 else self.since
             self._count(self.graph, 2 * MIN_ROWS, self.since)
-            if not self.graph and "_" in line.text and _FRAME.match(line.text):  # other lists of words rarely have one
-                if not self.stacks or line.number > self.frame + MAX_FRAME_GAP:
+            if (
+                not self.graph and "_" in line.text and _FRAME.match(line.text)
+            ):  # lists of words rarely have underscores
+                if not self.stacks or line.number > self.last_frame + MAX_FRAME_GAP:
                     self.stacks.append((line.number, 0))
                 self.stacks[-1] = (self.stacks[-1][0], self.stacks[-1][1] + 1)
-                self.frame = line.number
+                self.last_frame = line.number
 
-    def _least(self, first: int, rows: int) -> int:
-        """How many rows are a table: fewer if a line of names above the first says what they are."""
-        return MIN_ROWS_BELOW_HEADER if 0 < self.header == first - 1 else rows
+    def _min_rows(self, first: int, default: int) -> int:
+        """Return how many rows make a table: fewer if column names are right above the first row."""
+        return MIN_ROWS_BELOW_HEADER if 0 < self.header == first - 1 else default
 
-    def _is_alike(self, line: TextLine) -> bool:
-        """Whether a line has numbers in the columns of the lines above, or is the first one of a table."""
+    def _is_aligned(self, line: TextLine) -> bool:
+        """Whether a line has numbers in the columns of the lines above, or may be the first row of a table."""
         words = line.text[:MAX_CHARS].split()
-        here = frozenset(at for at, word in enumerate(words) if _NUMBER_WORD.fullmatch(word))
+        columns = frozenset(i for i, word in enumerate(words) if _NUMBER_WORD.fullmatch(word))
         names = sum(_COLUMN_NAME.fullmatch(word) is not None for word in words)
-        if names >= max(MIN_NAMES, len(words) / 2):
+        if names >= max(MIN_HEADER_NAMES, len(words) / 2):
             self.header = line.number
-        least = max(MIN_COLUMNS, len(words) / 2)
-        if self.alike and self.unknown > 1 and len(common := self.columns & here) >= least:
-            self.alike, self.columns = self.alike + 1, common
+        min_columns = max(MIN_ALIGNED_COLUMNS, len(words) / 2)
+        if self.aligned and self.consecutive > 1 and len(common := self.columns & columns) >= min_columns:
+            self.aligned, self.columns = self.aligned + 1, common
         else:
-            self.alike, self.columns, self.alike_since = 1, here, line.number
-        return len(self.columns) >= least
+            self.aligned, self.columns, self.aligned_since = 1, columns, line.number
+        return len(self.columns) >= min_columns
 
     def begin_block(self, parser: Parser, first: TextLine) -> None:
-        """A block begins: indented lines right above it may be the end of one of its kind."""
-        is_full = len(self.above) == self.above.maxlen and self.above[-1].number + 1 >= first.number > self.row + 1
-        if is_full and not self.graph and all(self._is_of(parser, line) for line in self.above):
-            self.since = self.above[-1].number - self.unknown + 1
-            self._count(self.unknown, self.unknown, self.since)
+        """Note that a block begins. Indented lines right above it may be the end of a block of the same format."""
+        is_full = len(self.recent) == self.recent.maxlen
+        is_adjacent = is_full and self.recent[-1].number + 1 >= first.number > self.last_row + 1
+        if is_adjacent and not self.graph and all(self._continues(parser, line) for line in self.recent):
+            self.since = self.recent[-1].number - self.consecutive + 1
+            self._count(self.consecutive, self.consecutive, self.since)
             self.stacks = [stack for stack in self.stacks if stack[0] < self.since]
         self.parser, self.graph = parser, 0
-        self.above.clear()
+        self.recent.clear()
 
     @staticmethod
-    def _is_of(parser: Parser, line: TextLine) -> bool:
+    def _continues(parser: Parser, line: TextLine) -> bool:
         return line.text[0] in _INDENTED and bool(parser.continues(line.text))
 
-    def _count(self, lines: int, least: int, since: int) -> None:
-        if lines >= least:
+    def _count(self, lines: int, minimum: int, since: int) -> None:
+        """Count a run of lines: all of them when it reaches the minimum, then each further line."""
+        if lines >= minimum:
             self.first = self.first or since
-            self.lines += lines if lines == least else 1
+            self.lines += lines if lines == minimum else 1
 
     def problem(self, member: str) -> Problem | None:
-        """What was not read, if that is more than a few lines."""
+        """Return the problem that describes the unread lines, None if there are only a few."""
         for since, frames in self.stacks:
             self._count(frames, frames if frames >= 2 * MIN_ROWS else frames + 1, since)
         if self.lines:
             text = f"{self.lines} lines belong to tables or call graphs whose beginning is missing or unknown; not read"
             return Problem(Citation(member, self.first), text, ProblemKind.UNRECOGNISED)
-        if self.parser is None and self.figures >= MIN_FIGURES:
-            text = f"only prose was read; {self.figures} lines with numbers are in no known format"
-            return Problem(Citation(member, self.first_figure), text, ProblemKind.UNRECOGNISED)
+        if self.parser is None and self.figure_lines >= MIN_FIGURE_LINES:
+            text = f"only prose was read; {self.figure_lines} lines with numbers are in no known format"
+            return Problem(Citation(member, self.first_figure_line), text, ProblemKind.UNRECOGNISED)
         return None
 
 
 _WRITES = re.compile(r">|\btee\b|\bsed\b.{0,40}\s-\w*i|\bsystemctl (?:set-property|set-environment|edit)\b|\bcrudini\b")
 _REMOVES = re.compile(r"(?:sudo )?(?:rm|systemctl revert)\b")
-_COMMENT = re.compile(r"\s*+(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # what grep prints before it
+_COMMENT = re.compile(r"\s*+(?:[\w./-]+:)?(?:\d+:)?\s*[#;]")  # with the prefix that grep prints
 _NOT_IN_FORCE = re.compile(r"/usr/share/|/doc/|\.(?:bak|orig|old|example|sample|md|rpmsave|dpkg-\w+)\b")
 _SHOWS = re.compile(r"(?:sudo )?(?:cat|[ef]?grep|tail|head|less|systemctl (?:cat|show))\b")
 _UNIT = re.compile(
@@ -161,24 +166,23 @@ _BOOT = re.compile(
 
 @dataclass(slots=True)
 class Services:
-    """A service's own switch for huge pages: an option in its unit or configuration, in force from a restart on.
+    """Options for huge pages in the units or configuration files of services, which take effect at a restart.
 
         # sed -i 's/-XX:+UseTransparentHugePages/-XX:-UseTransparentHugePages/' /etc/default/tomcat9
         # systemctl restart tomcat9
 
-    What a command writes to a file, or shows of one, is remembered by service (no name where the file tells none); the
-    next restart makes it a switch of the setting thp.service.NAME. An application that refuses to change the option
-    while it runs changes nothing. So it is with the boot line (`grubby --args=transparent_hugepage=never`) and the next
-    reboot.
+    The option that a command writes to a file, or prints from one, is remembered by service (name "" if the file does
+    not determine it). The next restart of the service makes it a change of the setting thp.service.NAME. The boot line
+    (`grubby --args=transparent_hugepage=never`) takes effect at the next reboot in the same way.
     """
 
     configured: dict[str, str] = field(default_factory=dict)
     boot: str = ""
 
-    def take(self, command: str, output: Sequence[str]) -> None:
-        """A command that was run, with what it printed."""
-        if (found := _BOOT.search(command)) and "remove-args" not in command and not _SHOWS.match(command):
-            self.boot = found["value"] or found["other"]
+    def add_command(self, command: str, output: Sequence[str]) -> None:
+        """Remember the option that a command writes, or that its output shows."""
+        if (match := _BOOT.search(command)) and "remove-args" not in command and not _SHOWS.match(command):
+            self.boot = match["value"] or match["other"]
         in_force = [] if ">" in command or _NOT_IN_FORCE.search(command) else output
         shown = "\n".join(line for line in in_force if not _COMMENT.match(line)) if _SHOWS.match(command) else ""
         value = configured_switch(shown or (command if _WRITES.search(command) else ""))
@@ -187,51 +191,48 @@ class Services:
         if value or (name in self.configured and _REMOVES.match(command)):
             self.configured[name] = value or "default"
 
-    def restarts(self, cite: Citation, command: str) -> Iterator[Event]:
-        """The switches that come with a command that restarts services."""
-        for what, service in changes_of(command):
-            if what == "reboot" and self.boot:
+    def settings_after_restart(self, cite: Citation, command: str) -> Iterator[Event]:
+        """Yield the settings that take effect with a command that restarts services or the host."""
+        for change, service in changes_of(command):
+            if change == "reboot" and self.boot:
                 fields = {"setting": "thp.enabled", "value": self.boot, "path": "the boot line", "how": "prompt"}
                 yield Event("setting_written", cite, fields=fields)
             names = [n for n in self.configured if n.startswith(service) or service.startswith(n)]
-            if what == "restart" and service and names:
-                fields = {
-                    "setting": f"thp.service.{service}",
-                    "value": self.configured[max(names, key=len)],
-                    "how": "prompt",
-                }
+            if change == "restart" and service and names:
+                value = self.configured[max(names, key=len)]
+                fields = {"setting": f"thp.service.{service}", "value": value, "how": "prompt"}
                 yield Event("setting_written", cite, fields=fields)
 
 
 _FILE_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|head|tail|more|less|grep|egrep)\b(?P<rest>.*)")
-# Commands that print a bare value; named like a file of it.
+# Commands that print a bare value; their output is read like a file with that name.
 _BARE_VALUE = re.compile(
     r"(?:sudo\s+)?(?:(getconf)\s+(PAGE_?SIZE)|(uname)\s+(-r)|(uptime)\s+(-s|--since))\s*$"
     r"|(?P<name>(?:sudo\s+)?(?:hostname(?:\s+-s)?|uname\s+-n)\s*$)"
 )
-# What awk adds up of smaps is one bare value too; named like a file beside it.
+# The sum that awk computes from smaps is a bare value too; it is read like a file next to smaps.
 _SUM_OF_SMAPS = re.compile(r".{0,200}/(proc/[^/\s]{1,60}(?: [^/\s]{1,60}){0,3}/smaps)(?:_rollup)?(?![\w/])")
 _ADDS_UP = re.compile(r"\bawk\b.{0,200}\+=\s{0,4}\$2\b.{0,100}\bEND\b")
-_LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # then the output is of several commands, in turn
+_LOOP = re.compile(r"(?:^|[;&|(]\s*)(?:while|for|until|watch)\b")  # the output repeats that of several commands
 _PATH_WORD = re.compile(r"(?<![\w>])/(?:[\w.+@*-]+/)*[\w.+@*-]+")
 TRACED = re.compile(r"\+{1,3} ?(?P<cmd>\S.*)")
-MAX_LOOKS, SKIPPED_LINES = 10, 400  # at a log of something else, after which only a part of it is looked at
+MAX_FAILED_CHECKS, SKIPPED_LINES = 10, 400  # prefix checks without result, after which many lines are skipped
 MAIN = ""  # the speaker of the text itself
 
 
-class PartBelow(NamedTuple):
-    """A part of a command's output: its first line, what was done before it, and the commands that print it."""
+class OutputPart(NamedTuple):
+    """A part of a command's output."""
 
-    line: int
-    done: tuple[str, ...]
-    command: str
+    line: int  # its first line
+    writes: tuple[str, ...]  # commands that change settings before it
+    command: str  # commands that print it
     how: str
-    host: str = ""  # on which it ran, where that is another one than the shell's
+    host: str = ""  # on which the command ran, if it is not the host of the shell
 
 
 @dataclass(slots=True)
 class Context:
-    """What the lines above say about the next block."""
+    """What the lines read so far determine about the next block."""
 
     member: str
     path: str
@@ -240,106 +241,108 @@ class Context:
     speaker: str = MAIN
     host: str = ""
     names: HostNames = field(default_factory=HostNames)
-    headed: dict[str, set[str]] = field(default_factory=dict)  # names in headings, by what they have in common
-    local: str | None = None  # the host of the shell, while a command of it runs on another one
+    heading_hosts: dict[str, set[str]] = field(default_factory=dict)  # host names in headings, by their common stem
+    shell_host: str | None = None  # the host of the shell while a command runs on another host
     time: Moment | None = None
     command: str = ""
     folder: str = ""
     paths: deque[str] = field(default_factory=deque)
     looping: bool = False
-    timed: int = 0  # the line of that time
-    looked_at: int = 0  # the last line of which it is known that nothing is to be taken off
-    looks: int = 0  # in vain, one after another
-    ahead: int | None = None  # of UTC, in seconds, as the last time line that tells it
-    accounts: dict[Group, list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
-    variables: dict[str, str] = field(default_factory=dict)  # of the shell, as far as they are known
+    time_line: int = 0  # number of the line that printed `time`
+    checked_until: int = 0  # the last line that is known to have no prefix
+    failed_checks: int = 0  # consecutive prefix checks without result
+    utc_offset: int | None = None  # seconds that local time is ahead of UTC, from the last time line with both
+    prose: dict[Group, list[tuple[int, str]]] = field(default_factory=dict)  # lines of prose, by group
+    variables: dict[str, str] = field(default_factory=dict)  # known variables of the shell
     functions: dict[str, Tokens] = field(default_factory=dict)
-    parts: deque[PartBelow] = field(default_factory=deque)  # of the output that comes next
-    tracing: bool = False  # the shell prints each command behind a `+`
+    parts: deque[OutputPart] = field(default_factory=deque)  # of the output that follows
+    tracing: bool = False  # the shell prints each command after a `+`
     traced: list[str] = field(default_factory=list)  # both sides of a pipe, in either order
     services: Services = field(default_factory=Services)
-    remains: Remains = field(default_factory=Remains)
-    is_report: bool = False  # of supportconfig: nobody types or tells anything in it
-    json_from: int = 0  # the line from which on a document of JSON is looked for
+    unread: UnreadLines = field(default_factory=UnreadLines)
+    is_report: bool = False  # a file of supportconfig, which has neither prompts nor prose
+    json_from: int = 0  # the line from which JSON documents are searched
 
     @property
     def group(self) -> Group:
-        return (self.speaker, self.host) if self.local is None else (self.speaker, self.host, True)
+        return (self.speaker, self.host) if self.shell_host is None else (self.speaker, self.host, True)
 
     def name_host(self, name: str) -> None:
-        """What comes next is of this host, if there is a name."""
+        """Assign what follows to this host, unless the name is empty."""
         self.host = self.names.label(name, self.host) if name else self.host
 
-    def write_down(self, line: TextLine) -> None:
-        """Keep a line of prose, or an empty one, as part of what the speaker writes; not what he quotes, no tables."""
-        if line.depth or self.is_report or (line.text and line.number == self.remains.row):
+    def add_prose(self, line: TextLine) -> None:
+        """Add a line of prose, or an empty one, to the text of the speaker; quoted lines and rows are left out."""
+        if line.depth or self.is_report or (line.text and line.number == self.unread.last_row):
             return
-        if len(written := self.accounts.setdefault(self.group, [])) <= MAX_LINES:
-            written.append((line.number, line.text))
+        if len(prose := self.prose.setdefault(self.group, [])) <= MAX_LINES:
+            prose.append((line.number, line.text))
 
-    def look_past(self, line: TextLine) -> None:
-        """Up to this line nothing is to be taken off; soon it is not looked for in each piece of a long text."""
-        self.looks += 1
-        self.looked_at = line.number + SKIPPED_LINES * (self.looks > MAX_LOOKS)
+    def skip_prefix_check(self, line: TextLine) -> None:
+        """Note that there is no prefix up to this line; after several failures, skip the checks of many lines."""
+        self.failed_checks += 1
+        self.checked_until = line.number + SKIPPED_LINES * (self.failed_checks > MAX_FAILED_CHECKS)
 
     def source(self) -> Source:
         path = self.paths[0] if self.paths else self.path
         return Source(self.member, time=self.time, command=self.command, path=path)
 
-    def tracing_allows(self, text: str) -> bool:
-        """Whether a line is still of the output of the command above."""
+    def is_output(self, text: str) -> bool:
+        """Whether a line still belongs to the output of the last command."""
         return parse_prompt(text) is None or (self.tracing and TRACED.match(text) is not None)
 
     def take_prompt(self, typed: Prompt, *, remote: bool = False) -> None:
-        """What a typed command says of its output; a remote one is of its own host, and of none after it."""
-        if self.local is not None:
-            self.host, self.local = self.local, None
+        """Note what a command determines about its output. A remote command sets the host only for its own output."""
+        if self.shell_host is not None:
+            self.host, self.shell_host = self.shell_host, None
         if remote:
-            self.local = self.host
+            self.shell_host = self.host
         if typed.folder.startswith("/"):
             self.folder = typed.folder
         self.folder = folder_after(self.folder, typed.command)
         self.command = with_absolute_settings(typed.command, self.folder)
         if typed.host:
             self.name_host(typed.host)
-        if self.looping:  # the time of a loop's last round says nothing of the next command
+        if self.looping:  # the time of a loop's last round does not apply to the next command
             self.time = None
-        found = _FILE_COMMAND.search(self.command)
-        paths = [p.lstrip("/") for p in _PATH_WORD.findall(found["rest"])] if found else []
-        if (asked := _BARE_VALUE.match(self.command)) and asked["name"]:
-            paths = [] if typed.host else ["hostname"]  # what a prompt calls the host may be no name of it
-        elif asked:
-            paths = ["/".join(filter(None, asked.groups()))]
-        elif _ADDS_UP.search(self.command) and (of := _SUM_OF_SMAPS.match(self.command)):
-            paths = [f"{of[1]}_sum"]
+        match = _FILE_COMMAND.search(self.command)
+        paths = [p.lstrip("/") for p in _PATH_WORD.findall(match["rest"])] if match else []
+        if (bare_value := _BARE_VALUE.match(self.command)) and bare_value["name"]:
+            paths = [] if typed.host else ["hostname"]  # the name in a prompt may differ from the host name
+        elif bare_value:
+            paths = ["/".join(filter(None, bare_value.groups()))]
+        elif _ADDS_UP.search(self.command) and (smaps := _SUM_OF_SMAPS.match(self.command)):
+            paths = [f"{smaps[1]}_sum"]
         self.looping = bool(_LOOP.search(self.command))
-        if self.looping:  # the outputs of several commands in turn: only what has no name of its own needs the path
+        if (
+            self.looping
+        ):  # alternating outputs of several commands: only those without a format of their own need a path
             paths = [p for p in paths if "transparent_hugepage/" in p]
             paths = paths if len(paths) == 1 else []
         self.paths = deque(paths)
 
     def take_name(self, path: str, command: str = "") -> None:
-        """What a name above some content says: the same as a command that prints that file."""
+        """Note a file name above some content, which has the effect of a command that prints that file."""
         self.paths = deque([path] if path else [])
         self.command, self.looping = command or f"cat /{path}", False
 
     def take_section(self, section: Section) -> None:
-        """The same for a section of supportconfig; the time of an earlier one says nothing of it."""
+        """Note the name of a section of supportconfig; the time of an earlier section does not apply to it."""
         self.take_name(section.path)
         self.command, self.time = section.command, None
 
     def set_speaker(self, name: str) -> None:
         self.speaker, self.host, self.time, self.command, self.folder = name, "", None, "", ""
         self.tracing = False
-        for known in (self.paths, self.variables, self.functions, self.parts, self.traced):
-            known.clear()
-        self.session.speaker()
+        for state in (self.paths, self.variables, self.functions, self.parts, self.traced):
+            state.clear()
+        self.session.end_stretch()
 
     def set_quoting(self, line: TextLine) -> None:
-        """Quoted lines of a mail are another speaker than the lines around them."""
+        """Assign quoted lines of a mail to another speaker than the lines around them."""
         if self.is_report:
             return
-        self.text_parts.quote(line)
+        self.text_parts.add_line(line)
         speaker = f"quoted {line.depth}" if line.depth else MAIN
         if self.speaker != speaker and (line.depth or self.speaker.startswith("quoted ")):
             self.set_speaker(speaker)

@@ -1,9 +1,9 @@
-"""Settings of huge pages that headings and names of files and folders tell: people run a job under each and label it.
+"""Huge-page settings in headings and in names of files and folders, with which people label runs of a job.
 
     === THP never ===        ## defrag=defer, run 2        wrk-thp-never.txt      run_always.log      nothp/vmstat
 
-A name counts beside another one that is the same but for the value: `run-always.txt` alone may mean anything. What the
-kernel itself shows below a heading or in a file is surer; a label is a hypothesis about it.
+A file name counts only if another one differs from it just in the value: `run-always.txt` alone may mean anything. A
+label is a hypothesis; what the kernel prints below the heading or in the file is more reliable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FILLER = frozenset(
 
 
 class Label(NamedTuple):
-    """Settings and their values, whether huge pages are named, and the words without both (`*` for each value)."""
+    """Settings with values, whether huge pages are named, and the remaining words (`*` in place of each value)."""
 
     settings: Mapping[str, str]
     named: bool
@@ -37,7 +37,7 @@ class Label(NamedTuple):
 
 
 def _label(text: str) -> Label | None:
-    """What a few words say; None if they say two things of one setting."""
+    """Parse a heading or name; None if it has two values for one setting."""
     words = _TOKEN.findall(re.sub(r"\bno(?=thp|huge)", "no ", text.lower().replace("_", " ")))
     settings: dict[str, str] = {}
     rest: list[str] = []
@@ -62,7 +62,7 @@ def _label(text: str) -> Label | None:
 
 
 def heading_settings(text: str) -> Mapping[str, str]:
-    """The settings that a heading names, if it says nothing else."""
+    """Return the settings that a heading names, if it has no other content."""
     if len(text) > MAX_HEADING_CHARS or _OTHER_SIGNS.search(text.strip(" =*#~-")):
         return {}
     heading = _HEADING.fullmatch(text)
@@ -73,24 +73,24 @@ def heading_settings(text: str) -> Mapping[str, str]:
 
 
 def path_settings(members: Iterable[str]) -> dict[str, tuple[str, Mapping[str, str]]]:
-    """Of members whose own name, or that of a folder, is a label: a key of all that have the same, and the settings."""
-    found: dict[str, tuple[str, Label]] = {}
+    """Return settings of members whose name, or folder, is a label, with a key that is equal for equal labels."""
+    labels: dict[str, tuple[str, Label]] = {}
     for member in members:
         parts = member.split("/")
         for depth, part in enumerate(parts):
             label = _label(_ENDING.sub("", part.lower()))
             if label is None or not (label.settings or label.named):
                 continue
-            if not label.settings:  # beside one without
+            if not label.settings:  # next to a name such as `nothp`
                 label = label._replace(settings={"thp.enabled": "always"}, rest=[*label.rest, "*"])
             words = [word for word in label.rest if not word.isdecimal()]
             if label.named or (words[-1] == "*" and set(label.settings.values()) <= {"always", "madvise", "never"}):
-                found[member] = ("/".join((*parts[:depth], " ".join(words))), label)
+                labels[member] = ("/".join((*parts[:depth], " ".join(words))), label)
     values: dict[str, set[str]] = {}
-    for key, label in found.values():
+    for key, label in labels.values():
         values.setdefault(key, set()).add(str(sorted(label.settings.items())))
     return {
         member: (f"{key} {' '.join(label.settings.values())}", label.settings)
-        for member, (key, label) in found.items()
+        for member, (key, label) in labels.items()
         if len(values[key]) > 1
     }

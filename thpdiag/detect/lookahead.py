@@ -1,4 +1,4 @@
-"""The cleaned lines of a text, looked ahead into, and stretches of them without what stands before each line."""
+"""Iterators over the cleaned lines of a text, with lookahead, and with line prefixes stripped where they are found."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from functools import partial
 from itertools import islice, takewhile
 
 from thpdiag.bundle.member import Block, NumberedLines
-from thpdiag.detect.cut_lines import may_be_cut, without_cut_words
 from thpdiag.detect.layout import Change
 from thpdiag.detect.named_files import is_section
 from thpdiag.detect.transcript import TextLine, clean_lines, plain_lines
-from thpdiag.detect.wrapped import joined_tables, may_be_wrapped
+from thpdiag.detect.wrapped import join_wrapped_rows, may_be_cut, may_be_wrapped, without_cut_words
 
 
 class LookaheadLines:
-    """An iterator over cleaned lines that can be looked ahead into.
+    """An iterator over cleaned lines with lookahead.
 
-    Lines of a piece of text in which nothing is to be cleaned off are made when they are asked for; rows of a table can
-    be taken from it many at once.
+    A piece of text that needs no cleaning is split into lines on demand, and rows of a table can be taken from it in
+    batches.
     """
 
     def __init__(self, lines: Iterable[tuple[int, str]], on_intruder: Callable[[str], None], *, markup: bool) -> None:
-        self.on_intruder = on_intruder  # is told of lines in the middle of a block that are none of it
-        self._plain: list[str] = []  # what is left of a piece, the next line last
-        self._number = 0  # of that line
+        self.on_intruder = on_intruder  # called for foreign lines within a block
+        self._plain: list[str] = []  # remaining lines of a piece in reverse order
+        self._number = 0  # number of the next line of the piece
         self._buffer: deque[TextLine] = deque()
         if isinstance(lines, NumberedLines) and not markup:
-            cleaned_lines = self._lines_of(lines.blocks)
+            cleaned_lines = self._clean_blocks(lines.blocks)
         else:
-            cleaned_lines = without_cut_words(joined_tables(clean_lines(lines, markup=markup)))
+            cleaned_lines = without_cut_words(join_wrapped_rows(clean_lines(lines, markup=markup)))
         self._pull: Callable[[], TextLine | None] = partial(next, cleaned_lines, None)
-        self.stops: set[int] = set()  # lines at which a block ends, as another command printed them
-        self._stretches = 0  # that are read without what stands before their lines
+        self.stops: set[int] = set()  # numbers of lines that another command printed, so that a block ends there
+        self._filters = 0  # number of active line filters (see `change`)
 
-    def _lines_of(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
+    def _clean_blocks(self, blocks: Iterator[Block]) -> Iterator[TextLine]:
         for block in blocks:
             plain = plain_lines(block)
             if plain is None or may_be_cut(plain) or may_be_wrapped(block.text):
-                yield from without_cut_words(joined_tables(clean_lines(block.lines(), markup=False)))
+                yield from without_cut_words(join_wrapped_rows(clean_lines(block.lines(), markup=False)))
                 continue
             self._plain, self._number = plain[::-1], block.number
             while self._plain:
@@ -47,8 +46,8 @@ class LookaheadLines:
                 yield TextLine(self._number - 1, self._plain.pop())
 
     def take_rows(self, matches: Callable[[str], object]) -> list[str]:
-        """Takes the next lines that match, as far as they are at hand."""
-        if self._buffer or self._stretches:
+        """Take those of the next lines that match and are already split."""
+        if self._buffer or self._filters:
             return []
         rows = list(takewhile(matches, reversed(self._plain)))
         del self._plain[len(self._plain) - len(rows) :]
@@ -56,13 +55,16 @@ class LookaheadLines:
         return rows
 
     def peek(self, count: int) -> list[TextLine]:
-        """The lines that come next, fewer at the end."""
+        """Return the next lines without taking them; fewer at the end of the text."""
         while len(self._buffer) < count and (line := self._pull()) is not None:
             self._buffer.append(line)
         return list(islice(self._buffer, count))
 
+    def peek_texts(self, count: int) -> list[str]:
+        return [line.text for line in self.peek(count)]
+
     def next(self) -> TextLine | None:
-        """The line that is taken next."""
+        """Return the next line without taking it."""
         if not self._buffer and (line := self._pull()) is not None:
             self._buffer.append(line)
         return self._buffer[0] if self._buffer else None
@@ -71,11 +73,11 @@ class LookaheadLines:
         return self._buffer.popleft() if self._buffer else self._pull()
 
     def put_back(self, line: TextLine) -> None:
-        """Have a line come next."""
+        """Insert a line before the next one."""
         self._buffer.appendleft(line)
 
     def change(self, change: Change) -> None:
-        """From the next line on, give the lines that `change` makes of them, up to the first that it gives back."""
+        """Filter the lines from the next one on, until `change` returns, which may put lines back."""
         below, back, self._buffer = self._pull, self._buffer, deque()
 
         def raw() -> TextLine | None:
@@ -89,15 +91,15 @@ class LookaheadLines:
                 return line
             if not back and self._pull is pull:
                 self._pull = below
-                self._stretches -= 1
+                self._filters -= 1
             return raw()
 
         self._pull = pull
-        self._stretches += 1
+        self._filters += 1
 
 
 class SectionLines:
-    """The lines to the next section of supportconfig, without the empty ones before it; how many there were."""
+    """Iterator over the lines up to the next section of supportconfig, without trailing empty lines; counts them."""
 
     def __init__(self, ahead: LookaheadLines) -> None:
         self.count = 0

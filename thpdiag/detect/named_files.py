@@ -1,20 +1,20 @@
-"""A name, then content: how people and tools write which file or command a piece of text is.
+"""Names of files, commands and hosts that people and tools write above, next to or after a piece of output.
 
-    #==[ Configuration File ]===========================#      supportconfig: a section lasts to the next such line
+    #==[ Configuration File ]===========================#      supportconfig: a section ends at the next such line
     # /sys/kernel/mm/transparent_hugepage/enabled
     always [madvise] never
 
     ==> PATH <==    --- PATH ---    file: PATH    ### `PATH`    PATH and a ruler    3. PATH    PATH: |     content below
-    PATH = VALUE    PATH: VALUE    PATH,"VALUE"    | PATH | VALUE |    - `PATH`: `VALUE`    VALUE (PATH)    beside it
-    hugepages-64kB: [always] inherit madvise never             a folder of a size, which no other file has
-    THP: always madvise [never]                                words for the file, where only the values can be meant
-    {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, in base64 too (Ansible's slurp)
-    db1 | CHANGED | rc=0 >>    ok: [db1] => {                  Ansible: the host of what comes below
-    === db1 ===    ### 10.0.0.7                                people: the same, where others of its kind follow
+    PATH = VALUE    PATH: VALUE    PATH,"VALUE"    | PATH | VALUE |    - `PATH`: `VALUE`    VALUE (PATH)    same line
+    hugepages-64kB: [always] inherit madvise never             a folder for one size, a name that no other file has
+    THP: always madvise [never]                                a description of the file, if its values are unambiguous
+    {"path": PATH, "stdout": CONTENT}    {PATH: CONTENT}       JSON of tools, also in base64 (Ansible's slurp)
+    db1 | CHANGED | rc=0 >>    ok: [db1] => {                  Ansible: the host of the output below
+    === db1 ===    ### 10.0.0.7                                people: the same, if similar headings follow
     --------    db1    --------                                clush -b, dshbak: the same in three lines
 
-All of them mean what `cat PATH` at a prompt does. A name counts only if what stands there can be the content of that
-file: prose names paths all the time. Sources: supportutils, supportconfig.rc (conf_files, log_files, log_cmd); head(1),
+All of them have the effect of `cat PATH` at a prompt. A name counts only if the text can be the content of that file,
+because prose often mentions paths. Sources: supportutils, supportconfig.rc (conf_files, log_files, log_cmd); head(1),
 more(1); clush(1), dshbak(1); Ansible's minimal and default callbacks, its command, debug, and slurp modules.
 """
 
@@ -30,8 +30,8 @@ from typing import Any, NamedTuple
 from thpdiag.knowledge.paths import output_name
 
 MAX_JSON_LINES = 4000  # of one document
-MAX_GAP_LINES = 3  # empty lines, rulers, the begin of a fence between a name and what it names
-_MIN_RULER = 3  # signs
+_MAX_JSON_DEPTH = 12
+MAX_GAP_LINES = 3  # empty lines, rulers and the start of a fence between a name and the content
 
 _PATH = r"/(?:proc|sys|etc|usr|boot|run|var|lib)/(?:[\w.+@-]+/){0,12}[\w.+@-]+"
 _QUOTE = r"[`'\"*]{0,3}"
@@ -39,11 +39,11 @@ _WORDS = (
     r"(?:(?:contents?|output|result) of |(?:running|executing|command|cmd|file ?name|file|path|name|source|begin|start)"
     r"\b:? ?|cat ){0,2}"
 )
-_BEFORE = r"(?:[#=<>*:+~-]{1,40} ?|\d{1,3}[.)] |\[)?"
+_PREFIX = r"(?:[#=<>*:+~-]{1,40} ?|\d{1,3}[.)] |\[)?"
 _REMARK = r"(?: \([\w /]{1,100}\)(?=:))?"  # `(defrag/compaction efforts parameter):` of a Java virtual machine
-_AFTER = r"(?: ?[#=<>*:+~-]{1,80}|\])?"
+_SUFFIX = r"(?: ?[#=<>*:+~-]{1,80}|\])?"
 _HEADING = re.compile(
-    rf"\s{{0,8}}{_BEFORE}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}:?{_QUOTE}{_AFTER}\s*$",
+    rf"\s{{0,8}}{_PREFIX}{_QUOTE}{_WORDS}{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}:?{_QUOTE}{_SUFFIX}\s*$",
     re.IGNORECASE,
 )
 _YAML = re.compile(rf"\s{{0,8}}(?:- )?{_QUOTE}(?P<path>{_PATH}){_QUOTE}: [|>][+-]?\s*$")
@@ -52,16 +52,16 @@ _RULER = re.compile(r"\s*([-=~_*#:])\1{2,}\s*$")
 _FENCE = re.compile(r"\s{0,8}`{3}[\w+#.-]{0,20}\s*$")
 _BRACKETED = r"(?:[a-z_+]{2,14} ){0,5}\[[a-z_+]{2,14}\](?: [a-z_+]{2,14}){0,5}"  # a word list of the kernel
 _VALUE = rf"(?:{_BRACKETED}|-?\d[\d.]{{0,19}}(?:[ \t]+-?\d[\d.]{{0,19}}){{0,7}}|(?:BOOT_IMAGE|root)=\S.*)"
-_BESIDE = re.compile(
+_PATH_THEN_VALUE = re.compile(
     rf"\s{{0,8}}(?:[-*+|] |\d{{1,3}}[.)] |\"msg\": ?)?{_QUOTE}(?P<path>{_PATH}){_QUOTE}{_REMARK}\s{{0,40}}"
     rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}"
     rf"{_QUOTE}(?P<value>{_VALUE}){_QUOTE},?(?: ?\|)?\s*$"
 )
-_OF_SIZE = re.compile(
+_SIZE_FOLDER = re.compile(
     rf"\s{{0,8}}{_QUOTE}(?:\./)?(?P<size>hugepages-\d{{1,7}}kB)(?:/(?P<file>(?:shmem_)?enabled))?{_QUOTE}\s{{0,40}}"
     rf"(?:->|=>|[:=|;,]|(?<=\s))\s{{0,40}}{_QUOTE}(?P<value>{_BRACKETED}){_QUOTE}\s*$"
 )
-_BEHIND = re.compile(rf"\s{{0,8}}(?P<value>{_VALUE}) {{1,4}}\((?P<path>{_PATH})\)\s*$")
+_VALUE_THEN_PATH = re.compile(rf"\s{{0,8}}(?P<value>{_VALUE}) {{1,4}}\((?P<path>{_PATH})\)\s*$")
 _SUBJECT = (
     r"(?:(?:thp|transparent[ _-]?huge[ _-]?pages?(?: \(thp\))?)"
     r"(?:[ _/.-]{1,3}(?P<knob>enabled|defrag|shmem_enabled|khugepaged/defrag))?|(?P<alone>defrag))"
@@ -82,7 +82,7 @@ _LIST = re.compile(rf"(?<![\w+\[\]])(?:{_WORD} ){{0,5}}\[(?P<word>{_WORD})\](?: 
 _ANSIBLE = re.compile(
     r"(?P<host>[\w.-]{1,255}) \| (?:CHANGED|SUCCESS|FAILED!?) (?:\| rc=\d{1,3} >>|=> (?P<json>\{))\s*$"
 )
-_ANSIBLE_TASK = re.compile(  # of the default callback; a delegated task ran on the host behind the arrow
+_ANSIBLE_TASK = re.compile(  # of the default callback; a delegated task ran on the host after the arrow
     r"(?:ok|changed|fatal|failed|unreachable): \[(?:[\w.-]{1,255} -> )?(?P<host>[\w.-]{1,255})(?:\([^()\]]{1,255}\))?\]"
     r"(?:: [A-Z]{2,20}!?)?(?: => \(item=[^()]{0,400}\))? => (?P<json>\{.*)$"
 )
@@ -97,12 +97,12 @@ _HEADED = re.compile(
     r"(?P<host>(?P<stem>[A-Za-z][A-Za-z-]{1,40})\d{1,4}(?:\.[A-Za-z][\w.-]{0,200})?|\d{1,3}(?:\.\d{1,3}){3})"
     r":? ?(?P=sign){0,40}$"
 )
-_COUNTED = re.compile(  # samples and parts, not hosts
+_COUNTED = re.compile(  # numbered samples and parts, which are not hosts
     r"(?:attempt|case|cpu|day|disk|eth|hour|item|iteration|loop|node|page|part|pass|phase|round|run|sample|section|"
     r"snapshot|step|test|time|try|week)-?$",
     re.IGNORECASE,
 )
-MAX_HEADED_LINES = 400  # between the headings of two hosts
+MAX_HEADED_LINES = 400  # lines between the headings of two hosts
 _JSON_PATHS = ("path", "file", "filename", "file_path", "name", "source", "src", "dest", "item")
 _JSON_CONTENTS = ("stdout", "content", "contents", "output", "value", "data", "text", "body")
 _JSON_HINT = re.compile(r'"/(?:proc|sys|etc)/|"(?:/usr)?/bin/cat"|"cat[ "]')
@@ -110,37 +110,31 @@ _CAT = re.compile(rf"(?:/usr|)(?:/bin/)?(?:sudo )?cat (?P<path>{_PATH})\s*$")
 
 
 class Name(NamedTuple):
-    """Which file comes: its path without the leading slash, how many lines the name takes, and what stands beside it.
+    """The name of a file in a text."""
 
-    `value` is None where the content is below.
-    """
-
-    path: str
-    lines: int = 1
-    value: str | None = None
+    path: str  # without the leading slash
+    lines: int = 1  # lines up to the content
+    value: str | None = None  # content on the same line; None: it is below
 
     @property
     def has_one_line(self) -> bool:
-        """Whether such a file has one line, as most of the kernel's settings."""
+        """Whether the file has only one line, like most settings of the kernel."""
         return _ONE_VALUE.match(self.path) is not None or "/" not in self.path
 
 
 class Section(NamedTuple):
-    """A section of supportconfig: a file (path without the leading slash) or a command, and what is said of it.
-
-    Of a command `path` is where sos would keep its output. Of a log no more than `most` lines are there, 0: all.
-    """
+    """A section of supportconfig, with a file or the output of a command."""
 
     kind: str
-    path: str
+    path: str  # without the leading slash; for a command, where sos stores its output
     command: str
-    lines: int
+    lines: int  # of the heading
     is_missing: bool = False
-    most: int = 0
+    max_lines: int = 0  # last lines of a log that are included; 0: all
 
 
 def is_report(head: str) -> bool:
-    """Whether a text is a file of supportconfig from its beginning on."""
+    """Whether a text begins like a file of supportconfig."""
     return _REPORT.match(head) is not None
 
 
@@ -150,26 +144,26 @@ def is_section(text: str) -> bool:
 
 
 def section_of(texts: Sequence[str]) -> Section | None:
-    """The section that begins with the first of the lines."""
+    """Return the section that begins with the first of the lines, None if none does."""
     bar = _BAR.match(texts[0]) if texts[0].startswith("#==[") else None
     if bar is None:
         return None
-    found = _SECTION.match(texts[1]) if len(texts) > 1 else None
-    if found is None or is_section(texts[1]):
+    title = _SECTION.match(texts[1]) if len(texts) > 1 else None
+    if title is None or is_section(texts[1]):
         return Section(bar["kind"], "", "", 1)
-    name, most = found["name"], int(found["most"] or 0)
-    is_missing = found["state"] is not None and not most
+    name, max_lines = title["name"], int(title["most"] or 0)
+    is_missing = title["state"] is not None and not max_lines
     if bar["kind"] in ("Configuration File", "Log File") and name.startswith("/"):
-        return Section(bar["kind"], name.lstrip("/"), "", 2, is_missing, most)
+        return Section(bar["kind"], name.lstrip("/"), "", 2, is_missing, max_lines)
     if cat := _CAT.match(name):
         return Section(bar["kind"], cat["path"].lstrip("/"), "", 2)
     command = name if bar["kind"] in ("Command", "Verification", "System", "Log File") else ""
     path = f"sos_commands/general/{output_name(command)}" if command else ""
-    return Section(bar["kind"], path, command, 2, is_missing, most)
+    return Section(bar["kind"], path, command, 2, is_missing, max_lines)
 
 
 def may_be_host_heading(text: str) -> bool:
-    """A quick look at a line."""
+    """Whether a line may name the host of the output below; a cheap test."""
     return (
         text[:2] in _RULED or " | " in text or "] => " in text or "]: " in text
         or "SUCCESS] " in text or "FAILURE] " in text
@@ -177,10 +171,8 @@ def may_be_host_heading(text: str) -> bool:
 
 
 def is_host_heading(text: str, following: str) -> bool:
-    """Whether a line can be the first of what names the host of the output below."""
-    if not may_be_host_heading(text):
-        return False
-    return bool(
+    """Whether a line is, or begins, a heading that names the host of the output below."""
+    return may_be_host_heading(text) and bool(
         headed_host(text)[0]
         or _ANSIBLE.match(text)
         or _ANSIBLE_TASK.match(text)
@@ -190,34 +182,35 @@ def is_host_heading(text: str, following: str) -> bool:
 
 
 def headed_host(text: str) -> tuple[str, str]:
-    """The host that a heading may be of, `=== db1 ===`, and what the names of such hosts have in common; else empty."""
-    found = _HEADED.match(text.rstrip()) if text[:2] in _RULED else None
-    if found is None or _COUNTED.match(found["stem"] or ""):
+    """Return the possible host of a heading, `=== db1 ===`, and the stem that such hosts share; otherwise empty."""
+    heading = _HEADED.match(text.rstrip()) if text[:2] in _RULED else None
+    if heading is None or _COUNTED.match(heading["stem"] or ""):
         return "", ""
-    return found["host"], (found["stem"] or "an address").lower()
+    return heading["host"], (heading["stem"] or "an address").lower()
 
 
 def host_heading(texts: Sequence[str]) -> tuple[str, int, str]:
-    """The host, or hosts, that Ansible, pssh or clush names above what a command printed there, empty if these lines do
-    not; how many lines that takes, and the begin of JSON.
+    """Parse a heading in which Ansible, pssh or clush names the host, or hosts, of the output below.
+
+    Return the host (empty if there is no heading), the number of lines of the heading, and the start of JSON output.
     """
-    if found := _ANSIBLE.match(texts[0]) or _ANSIBLE_TASK.match(texts[0]):
-        return found["host"], 1, found["json"] or ""
-    if found := _PSSH.match(texts[0]):
-        return found["host"], 1, ""
+    if heading := _ANSIBLE.match(texts[0]) or _ANSIBLE_TASK.match(texts[0]):
+        return heading["host"], 1, heading["json"] or ""
+    if heading := _PSSH.match(texts[0]):
+        return heading["host"], 1, ""
     if len(texts) == 3 and texts[0] == texts[2] and _HOST_RULER.match(texts[0]):
-        found = _HOST_NAMES.match(texts[1])
-    return (found["host"], 3, "") if found else ("", 0, "")
+        heading = _HOST_NAMES.match(texts[1])
+    return (heading["host"], 3, "") if heading else ("", 0, "")
 
 
 def unplaced_setting(text: str) -> str:
-    """The word in brackets of a list that the kernel prints for some setting, of which the line does not say which."""
-    found = _LIST.search(text) if "[" in text and "]" in text else None
-    return found["word"] if found and " " in found[0] else ""
+    """Return the selected word of a list in the kernel's form (`always [madvise] never`) without the setting's name."""
+    words = _LIST.search(text) if "[" in text and "]" in text else None
+    return words["word"] if words and " " in words[0] else ""
 
 
 def may_be_name(text: str) -> bool:
-    """A quick look at a line."""
+    """Whether a line may name a file; a cheap test."""
     return (
         "/sys/" in text or "/proc/" in text or "/etc/" in text or "/boot/" in text or "/usr/lib/" in text
         or "/var/" in text or _SETTING_HINT.search(text, 0, 40) is not None
@@ -230,7 +223,7 @@ def is_end(text: str) -> bool:
 
 
 def is_block_name(text: str, following: str) -> bool:
-    """Whether a line names the file whose content is indented below, as YAML does, or below a ruler or a fence."""
+    """Whether a line names a file whose content is below: indented as in YAML, or after a ruler or fence."""
     is_indented = following[:1] in (" ", "\t") and following.strip() and text[:1] not in (" ", "\t")
     if not is_indented and not _RULER.match(following) and not _FENCE.match(following):
         return False
@@ -238,28 +231,28 @@ def is_block_name(text: str, following: str) -> bool:
 
 
 def name_in(texts: Sequence[str]) -> Name | None:
-    """The name that the first of the lines holds, with the lines up to the content."""
+    """Return the name in the first of the lines, None if there is none. Further lines are the gap above the content."""
     text = texts[0]
-    if found := _BEHIND.match(text) or _BESIDE.match(text):
-        value = found["value"].rstrip("`'\", |") if found["value"][:1] in "Br" else found["value"]
-        return Name(found["path"].lstrip("/"), 1, value)
-    if found := _OF_SIZE.match(text):
-        path = f"sys/kernel/mm/transparent_hugepage/{found['size']}/{found['file'] or 'enabled'}"
-        return Name(path, 1, found["value"])
+    if match := _VALUE_THEN_PATH.match(text) or _PATH_THEN_VALUE.match(text):
+        value = match["value"].rstrip("`'\", |") if match["value"][:1] in "Br" else match["value"]
+        return Name(match["path"].lstrip("/"), 1, value)
+    if match := _SIZE_FOLDER.match(text):
+        path = f"sys/kernel/mm/transparent_hugepage/{match['size']}/{match['file'] or 'enabled'}"
+        return Name(path, 1, match["value"])
     if label := _LABEL.match(text):
         knob = (label["knob"] or label["alone"] or "enabled").lower()
         if label["value"]:
             return Name(knob, 1, label["value"])
-        below = 1 + _gap(texts[1:])
-        is_list = len(texts) > below and re.fullmatch(_BRACKETED, texts[below].strip())
-        return Name(knob, below) if is_list else None
-    if found := _YAML.match(text) or _HEADING.match(text):
-        return Name(found["path"].lstrip("/"), 1 + _gap(texts[1:]))
+        lines = 1 + _count_gap_lines(texts[1:])
+        is_list = len(texts) > lines and re.fullmatch(_BRACKETED, texts[lines].strip())
+        return Name(knob, lines) if is_list else None
+    if match := _YAML.match(text) or _HEADING.match(text):
+        return Name(match["path"].lstrip("/"), 1 + _count_gap_lines(texts[1:]))
     return None
 
 
-def _gap(texts: Sequence[str]) -> int:
-    """How many lines stand between a name and the content: empty ones, rulers, the begin of a fence."""
+def _count_gap_lines(texts: Sequence[str]) -> int:
+    """Return the number of lines between a name and the content: empty lines, rulers, the start of a fence."""
     count = 0
     for text in texts[:MAX_GAP_LINES]:
         if text.strip() and not _RULER.match(text) and not _FENCE.match(text):
@@ -273,68 +266,67 @@ def is_fence(text: str) -> bool:
 
 
 class JsonFile(NamedTuple):
-    """A file in JSON: path without the leading slash, content, host if it is told, the line that holds the path."""
+    """A file in a JSON document."""
 
-    path: str
+    path: str  # without the leading slash
     content: str
-    host: str
-    line: int
+    host: str  # empty if unknown
+    line: int  # index of the line with the path
 
 
 def may_be_json(text: str) -> bool:
-    """A quick look at a line: whether a document begins with it."""
+    """Whether a JSON document may begin with a line; a cheap test."""
     start = text.lstrip()
     return start[:1] in ("{", "[") and (start[-1:] in "{[,}]")
 
 
 def files_in_json(texts: Sequence[str]) -> tuple[int, list[JsonFile]]:
-    """The files in the JSON document that begins with the first of the lines, and how many lines it has; 0 if none."""
+    """Return the number of lines of the JSON document that begins with the first line (0 if none), and its files."""
     if not (len(texts[0]) > 2 and _JSON_HINT.search(texts[0])) and not any(map(_JSON_HINT.search, texts[1:])):
         return 0, []
     text = "\n".join(texts)
     try:
-        whole, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
+        document, end = json.JSONDecoder().raw_decode(text, len(text) - len(text.lstrip()))
     except (ValueError, RecursionError):
         return 0, []
-    found: list[JsonFile] = []
-    for path, content, host in _files(whole, "", 0):
-        at = text.find(json.dumps(path)[1:-1])
-        found.append(JsonFile(path.lstrip("/"), content, host, text.count("\n", 0, max(at, 0))))
-    return text.count("\n", 0, end) + 1, found
+    files: list[JsonFile] = []
+    for path, content, host in _files(document, "", 0):
+        position = text.find(json.dumps(path)[1:-1])
+        files.append(JsonFile(path.lstrip("/"), content, host, text.count("\n", 0, max(position, 0))))
+    return text.count("\n", 0, end) + 1, files
 
 
 def _files(value: Any, host: str, depth: int) -> Iterator[tuple[str, str, str]]:
-    """Path, content and host of each file in a document."""
-    if depth > 12:
+    """Yield path, content and host of each file in a document."""
+    if depth > _MAX_JSON_DEPTH:
         return
     if isinstance(value, list):
-        for one in value:
-            yield from _files(one, host, depth + 1)
+        for item in value:
+            yield from _files(item, host, depth + 1)
     elif isinstance(value, dict):
-        named = next(
-            (value[k] for k in ("host", "hostname", "inventory_hostname") if isinstance(value.get(k), str)), ""
-        )
-        host = named or host
+        hosts = (value[k] for k in ("host", "hostname", "inventory_hostname") if isinstance(value.get(k), str))
+        host = next(hosts, "") or host
         path = _path_of(value)
         content = next((value[k] for k in _JSON_CONTENTS if isinstance(value.get(k), str | int)), None)
         if path and content is not None and not isinstance(content, bool):
             yield path, _decode(value, str(content)), host
             return
-        for key, one in value.items():
-            if isinstance(one, str | int) and not isinstance(one, bool) and re.fullmatch(_PATH, key):
-                yield key, str(one), host
+        for key, item in value.items():
+            if isinstance(item, str | int) and not isinstance(item, bool) and re.fullmatch(_PATH, key):
+                yield key, str(item), host
             else:
-                yield from _files(one, host, depth + 1)
+                yield from _files(item, host, depth + 1)
 
 
 def _path_of(value: Mapping[str, Any]) -> str:
+    """Return the path in a JSON object, or in the `cat` command in it; empty if there is none."""
     for key in _JSON_PATHS:
-        if isinstance(named := value.get(key), str) and re.fullmatch(_PATH, named):
-            return named
+        if isinstance(path := value.get(key), str) and re.fullmatch(_PATH, path):
+            return path
     command = next((value[k] for k in ("cmd", "command", "_raw_params") if k in value), "")
     words = " ".join(map(str, command)) if isinstance(command, list) else str(command)
-    found = _CAT.match(words)
-    return found["path"] if found else ""
+    cat = _CAT.match(words)
+    return cat["path"] if cat else ""
 
 
 def _decode(value: Mapping[str, Any], content: str) -> str:

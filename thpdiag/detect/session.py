@@ -1,20 +1,20 @@
-"""What an operator did to kernel settings, from the commands in a session, a ticket or a script; what prose tells.
+"""Operator actions in the commands of a session, ticket or script, and facts about the host in running text.
 
     # echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
     sudo echo never > /sys/kernel/mm/transparent_hugepage/defrag       (the shell opens the file, without root)
     sysctl -w vm.compact_memory=1
 
 Yields setting_written (fields setting, value, path, how), operator_compaction and operator_drop_caches events. `how` is
-`prompt` for a command at a prompt, `prose` for one that a text merely shows, `sudo-redirect` and `failed` for those
-without effect. `for` loops over words and braces are expanded as the shell does; a relative name counts after `cd`.
+`prompt` for a command at a prompt, `prose` for one that a text mentions, `sudo-redirect` and `failed` for those
+without effect. `for` loops over words and braces are expanded as in the shell; relative names are resolved after `cd`.
 
 Kernel releases, distributions and versions of applications named in running text:
 
     ... an HPC cluster running CentOS 7.0.1406 with kernel version 3.10.0-229.14.1.el7.x86_64.
     12:C 25 Jul 2024 10:00:00.000 # Redis version=6.2.6, bits=64, commit=00000000, modified=0, pid=12, just started
 
-What an application logs or prints of its version is its own word (knowledge/applications.yaml, says). The other facts
-carry the provenance `prose`: they count only where nothing was measured, and only for the host that the same speaker
+The version that an application logs or prints (`says` in knowledge/applications.yaml) is a measurement. The other facts
+have the provenance `prose`: they are used only if there is no measurement, and only for the host that the same speaker
 measured.
 """
 
@@ -58,14 +58,14 @@ _REFUSED = re.compile(
     r"command not found|profile '?\S+ doesn't exist|failed to (?:re)?start |job for \S+ failed|can't set immutable|"
     r"authentication failure|incorrect password attempt|no tty present|must have a tty|is not allowed to |"
     r"occurred while redirecting)"
-    r"|\S{0,40}sh:(?: line \d{1,9}:)? /(?:sys|proc)/\S{1,200}: [^\W\d]",  # what it says there is of the user's language
+    r"|\S{0,40}sh:(?: line \d{1,9}:)? /(?:sys|proc)/\S{1,200}: [^\W\d]",  # followed by a localised message
     re.IGNORECASE,
 )
-_ASKED = re.compile(r"(?:\[sudo\] )?[\w ]{0,40}(?:for \S{1,60})?:\s*$|Sorry, try again\.\s*$")
+_PASSWORD_PROMPT = re.compile(r"(?:\[sudo\] )?[\w ]{0,40}(?:for \S{1,60})?:\s*$|Sorry, try again\.\s*$")
 _QUOTED = re.compile(r"'[^']{0,2000}'|\"(?:[^\"\\]|\\.){0,2000}\"", re.DOTALL)
 _RUNS_QUOTED = re.compile(r"(?:\s-\w{0,6}c|\beval)\s{0,8}$")
 _PRINTS_QUOTED = re.compile(r"\b(?:echo|printf|sed|alias)\b[^;|&]{0,400}$")
-_ELSEWHERE = re.compile(
+_REMOTE_RUN = re.compile(
     rf"(?:{REMOTE.pattern}|\b(?:ssh|rsh|plink|kubectl|oc|lxc|vagrant|multipass|virtctl|juju|gcloud|ansible|salt)\b)"
     r"[^;|&]{0,400}$"
 )
@@ -73,54 +73,54 @@ _SHELL_WRAPPED = re.compile(rf"{_SUDO}(?:ba|da|k)?sh\s{{1,8}}-c\b")
 
 
 def is_refused(answer: Iterable[str]) -> bool:
-    """Whether the lines after a command say that it had no effect; before that they may ask for a password."""
-    return bool(_REFUSED.match(next((text for text in answer if not _ASKED.match(text)), "")))
+    """Whether the output of a command, after a possible password prompt, reports that it had no effect."""
+    return bool(_REFUSED.match(next((text for text in answer if not _PASSWORD_PROMPT.match(text)), "")))
 
 
 def printed_name(command: str, answer: str) -> str:
-    """The name that `hostname` prints as the first of several commands; empty for anything else."""
-    found = re.match(r"hostname(?: -[sf])?\s{0,8}[;&]", command)
-    return answer.strip() if found and re.fullmatch(r"[A-Za-z0-9][\w.-]{0,252}", answer.strip()) else ""
+    """Return the name that `hostname` prints as the first of several commands; otherwise empty."""
+    hostname = re.match(r"hostname(?: -[sf])?\s{0,8}[;&]", command)
+    return answer.strip() if hostname and re.fullmatch(r"[A-Za-z0-9][\w.-]{0,252}", answer.strip()) else ""
 
 
 def folder_after(folder: str, command: str) -> str:
-    """The working folder after the `cd` in a command, empty if it is not known."""
-    for found in _CD.finditer(command):
-        to = found["to"] or ""
+    """Return the working directory after the `cd` in a command, empty if it is unknown."""
+    for change in _CD.finditer(command):
+        to = change["to"] or ""
         folder = to.rstrip("/") if to.startswith("/") else (f"{folder}/{to}".rstrip("/") if folder and to else "")
     return folder
 
 
 def with_absolute_settings(command: str, folder: str) -> str:
-    """The command with the settings of the working folder by their whole names."""
+    """Return the command with relative names of settings replaced by absolute ones."""
     if "transparent_hugepage" not in folder:
         return command
     return _NAME.sub(lambda name: f"{folder}/{name[0]}", command)
 
 
 def operator_actions(cite: Citation, command: str, *, how: str) -> Iterator[Event]:
-    """The operator events of one command line. `how`: prompt, root (a prompt of root), prose or failed."""
+    """Yield the operator events of one command line. `how`: prompt, root (a prompt of root), prose or failed."""
     if ("transparent_hugepage" not in command and "vm" not in command) or _SEARCH.match(command.strip()):
         return
     text = _BRACES.sub(lambda b: " ".join(b["stem"] + item for item in b["items"].split(",")), command)
-    text = _LOOP.sub(_unroll_loop, text)  # as the shell expands them
-    strings = [one.span() for one in _QUOTED.finditer(text)]
+    text = _LOOP.sub(_unroll_loop, text)
+    strings = [string.span() for string in _QUOTED.finditer(text)]
     for pattern in (_REDIRECTED, _PIPED, _HERE_STRING):
-        for found in pattern.finditer(text):
-            around = next((text[:begin] for begin, end in strings if begin < found.start() < end), None)
-            if around is not None and not _runs_string(around, how):
+        for write in pattern.finditer(text):
+            before = next((text[:begin] for begin, end in strings if begin < write.start() < end), None)
+            if before is not None and not _is_string_executed(before, how):
                 continue
-            for path in re.findall(rf"(?<![\w/.*-]){_PATH}", found["paths"]):
-                yield _event(cite, path, found["value"], _manner(found, text, how))
+            for path in re.findall(rf"(?<![\w/.*-]){_PATH}", write["paths"]):
+                yield _event(cite, path, write["value"], _effective_how(write, text, how))
     for settings in _SYSCTL.finditer(text):
         for pair in _PAIR.finditer(settings["pairs"]):
-            yield _event(cite, f"/proc/sys/vm/{pair['name']}", pair["value"], _manner(pair, text, how))
+            yield _event(cite, f"/proc/sys/vm/{pair['name']}", pair["value"], _effective_how(pair, text, how))
 
 
 def operator_changes(cite: Citation, command: str) -> Iterator[Event]:
-    """What else a command changes that makes a host faster or slower (knowledge/workloads.yaml)."""
-    for what, of in changes_of(command) if not _SEARCH.match(command.strip()) else ():
-        yield Event("operator_change", cite, fields={"what": what, "of": of})
+    """Yield other changes of a command that affect the speed of a host (knowledge/workloads.yaml)."""
+    for change, subject in changes_of(command) if not _SEARCH.match(command.strip()) else ():
+        yield Event("operator_change", cite, fields={"what": change, "of": subject})
 
 
 def _unroll_loop(loop: re.Match[str]) -> str:
@@ -128,18 +128,18 @@ def _unroll_loop(loop: re.Match[str]) -> str:
     return "; ".join(name.sub(word.replace("\\", "\\\\"), loop["body"]) for word in loop["words"].split())
 
 
-def _runs_string(before: str, how: str) -> bool:
-    """Whether this host's shell runs what stands in a string behind this, and does not only write it somewhere.
+def _is_string_executed(before: str, how: str) -> bool:
+    """Whether the shell of this host executes a quoted string after the text `before`, rather than printing it.
 
-    A sentence has commands in quotation marks.
+    In prose, quotation marks enclose commands.
     """
     if how == "prose":
         return _PRINTS_QUOTED.search(before) is None
-    return _RUNS_QUOTED.search(before) is not None and _ELSEWHERE.search(before) is None
+    return _RUNS_QUOTED.search(before) is not None and _REMOTE_RUN.search(before) is None
 
 
-def _manner(found: re.Match[str], text: str, how: str) -> str:
-    if found.groupdict().get("sudo") and how in ("prompt", "prose") and not _SHELL_WRAPPED.search(text):
+def _effective_how(write: re.Match[str], text: str, how: str) -> str:
+    if write.groupdict().get("sudo") and how in ("prompt", "prose") and not _SHELL_WRAPPED.search(text):
         return "sudo-redirect"
     return "prompt" if how == "root" else how
 
@@ -157,35 +157,33 @@ def _event(cite: Citation, path: str, value: str, how: str) -> Event:
 _HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime")
 _RELEASE = re.compile(r"(?<![\w.-])[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:\.\d{1,3})?(?:-[\w.+~-]{1,60})?(?![\w-])")
 _KERNEL_WORD = re.compile(r"(?i)kernels?\b")
-_MAX_DISTANCE = 60  # characters between the word and the release; further off stands the version of something else
+_MAX_DISTANCE = 60  # characters between the word "kernel" and its release; beyond that it is another version
 _OS = re.compile(
     r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
     r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
     r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)(?!-?\d|[.]\d)"
 )
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
-
-
 _VERSION = re.compile(r"ersion|Starting|erver v=|-MariaDB")  # most lines have none of these
-_MAX_VERSION_LINE = 2000  # characters of a line in which a version is looked for
+_MAX_VERSION_CHARS = 2000  # characters of a line that are searched for a version
 
 
 def _kernel_release(text: str) -> str:
-    """The release next to the word kernel, behind it rather than before it; other versions may stand in the line."""
+    """Return the release closest to the word "kernel", preferably after it; the line may have other versions."""
     words = [(word.start(), word.end()) for word in _KERNEL_WORD.finditer(text)]
-    near = [
+    distances = [
         (release.start() - end if release.start() >= end else 10 + begin - release.end(), release[0])
         for release in _RELEASE.finditer(text)
         for begin, end in words
     ]
-    distance, nearest = min(near, default=(_MAX_DISTANCE, ""))
+    distance, nearest = min(distances, default=(_MAX_DISTANCE, ""))
     return nearest.rstrip(".-") if distance < _MAX_DISTANCE else ""
 
 
 def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
-    """What a line of prose says about the host."""
+    """Yield the facts about the host that a line of prose states."""
     if _VERSION.search(text):
-        for app, version in version_in_text(text[:_MAX_VERSION_LINE]):
+        for app, version in version_in_text(text[:_MAX_VERSION_CHARS]):
             yield Fact("app.version", version, cite, (("app", app.name),))
     if not _HINT.search(text):
         return
@@ -198,11 +196,11 @@ def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
 
 
 def switches_setting(step: Step) -> bool:
-    """Whether a command of a command line writes a setting."""
+    """Whether a step writes a setting."""
     return any(event.kind == "setting_written" for event in operator_actions(_NOWHERE, step.text, how="prompt"))
 
 
-def acts(step: Step) -> bool:
-    """Whether it changes anything of the host."""
+def changes_host(step: Step) -> bool:
+    """Whether a step changes anything on the host."""
     actions = operator_actions(_NOWHERE, step.text, how="prompt")
     return any(True for _ in (*actions, *operator_changes(_NOWHERE, step.text)))

@@ -1,16 +1,16 @@
-"""The clock of a pasted session in which no time is printed: seconds that its own commands name.
+"""Times for the output of a pasted session that prints no clock, derived from the pauses in its commands.
 
     [root@db1 ~]# grep compact_stall /proc/vmstat; sleep 300; grep compact_stall /proc/vmstat
     compact_stall 1000000                                                                          0 s
     compact_stall 1600000                                                                        300 s
 
-The outputs of a command are rounds: a new one begins where something is said again. They have the times that the
-command's plan (`thpdiag.detect.shell`) gives them, if there are as many as it says; of a loop there may be fewer. What
-was typed line by line has one clock as long as every pause in between was typed too: where something is said again and
-nobody knows how long after, or the counters began anew, another stretch begins. Times are counted from a printed one
-where one stands above the first output. A stretch in which nothing is said twice gets no times: it proves nothing.
+The output of a command consists of rounds: a new round begins where a value is repeated. Rounds get the times that the
+command's plan (`thpdiag.detect.shell`) assigns to them, if there are as many as planned; a loop may have fewer.
+Commands typed one by one share a clock as long as every pause between them was typed too. Where a value is repeated
+after an unknown pause, or counters restart, a new stretch begins. If a time is printed above the first output, times
+are counted from it. A stretch in which no value is repeated gets no times, because they would have no use.
 
-Records of a stretch are held back until that is known, but for a loop that has proved its pace.
+Records of a stretch are held back until this is known, except in a loop that has already repeated a value.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from thpdiag.knowledge.vocabulary import term
 from thpdiag.model import Clock, Event, Fact, Listing, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.facts import Pace
 
-MAX_HELD = 4000  # records of one stretch
-MAX_LOOKS = 1_000_000  # at rounds of commands that print something else, in one member
-MAX_LATER_ROUNDS = 10_000  # of a command, in which an output is looked for that was left out
-MAX_NAMED = 2  # pauses of one stretch
-MAX_SCRIPTS = 50  # whose text is remembered
-PROSE_WORDS = 4  # from which a line that no parser knows is somebody's remark
-WRAPPED = (2.0**31, 2.0**32)  # between these a counter of 32 bits may have begun anew without a reboot
-FALLEN = 0.5  # of its value before, below which a counter began anew: CPU time may fall by a little
+MAX_HELD_RECORDS = 4000  # records of one stretch
+MAX_ROUND_CHECKS = 1_000_000  # rounds of commands that print something else, in one member
+MAX_LATER_ROUNDS = 10_000  # rounds of a command that are searched for an omitted output
+MAX_NAMED_PAUSES = 2  # pauses of one stretch that its pace names
+MAX_SCRIPTS = 50  # scripts whose text is remembered
+MIN_REMARK_WORDS = 4  # words that make a line without a format a remark
+WRAPPED_COUNTER = (2.0**31, 2.0**32)  # previous value of a 32-bit counter that may have wrapped without a reboot
+MAX_RESET_RATIO = 0.5  # of the previous value, below which a counter restarted: CPU time may decrease slightly
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _NUMBERS = re.compile(r"(?:^|\s)\d+\s+\d+(?:\s|$)|^\s*[\w.()/-]{1,60}:\s{0,20}\d+(?:\s|$)")  # a row of a table
 _LEFT_OUT = re.compile(r"\W*(?:\.\.\.|\u2026|snip\b|\[?(?:cut|truncated|omitted)\]?\W*$)", re.IGNORECASE)
@@ -43,7 +43,7 @@ _SHOWN = re.compile(
 )
 
 _Key = tuple[object, ...]
-# Speaker and host; True behind them if a command on another host reached it, which then is not the one of the shell.
+# Speaker and host, followed by True if the host was reached by a remote command and is not the host of the shell.
 Group = tuple[str, str] | tuple[str, str, bool]
 
 
@@ -57,7 +57,7 @@ class TaggedRecord:
 
 
 def with_time(record: Record, stamps: Mapping[int, str]) -> Record:
-    """The record with the time that stood before its line, if it has none of its own."""
+    """Return the record with the time that preceded its line, if it has no time of its own."""
     if not isinstance(record, Fact | Sample | Event | Listing) or record.time is not None:
         return record
     line = record.first if isinstance(record, Listing) else record.cite.line or 0
@@ -66,7 +66,7 @@ def with_time(record: Record, stamps: Mapping[int, str]) -> Record:
 
 
 def named_host(record: Record) -> str:
-    """The host that a record names; empty if it names none."""
+    """Return the host that a record names; empty if it names none."""
     return str(record.value) if isinstance(record, Fact) and record.name == "host.name" else ""
 
 
@@ -76,49 +76,49 @@ class _Stretch:
 
     number: int  # in the member
     host: str
-    origin: float  # of the session's clock, at `cursor` 0
-    cursor: float = 0.0  # when the next command begins
-    last: float = 0.0  # the last moment of an output
-    words: dict[str, None] = field(default_factory=dict)  # the pauses
-    loose: bool = False
-    base: Moment | None = None  # a time that was printed, at `base_at`
-    base_at: float = 0.0
-    seen: dict[_Key, tuple[float, int]] = field(default_factory=dict)  # when something was said last, by which command
-    totals: dict[_Key, float] = field(default_factory=dict)
-    is_paired: bool = False
+    origin: float  # session clock in seconds at `cursor` 0
+    cursor: float = 0.0  # start of the next command, in seconds
+    last: float = 0.0  # time of the last output, in seconds
+    pauses: dict[str, None] = field(default_factory=dict)  # as typed, in order
+    is_loose: bool = False  # more time than the pauses may have passed
+    base: Moment | None = None  # a printed time, at `base_seconds`
+    base_seconds: float = 0.0
+    seen: dict[_Key, tuple[float, int]] = field(default_factory=dict)  # time and command of the last occurrence
+    values: dict[_Key, float] = field(default_factory=dict)  # last values of system-wide metrics
+    is_paired: bool = False  # a value was repeated
 
-    def moment(self, at: float) -> Moment:
-        """An output's time."""
-        pace = Pace(" and ".join(islice(self.words, MAX_NAMED)), self.number, self.loose)
+    def moment(self, seconds: float) -> Moment:
+        """Return the time of an output."""
+        pace = Pace(" and ".join(islice(self.pauses, MAX_NAMED_PAUSES)), self.number, self.is_loose)
         if self.base is None:
-            return Moment(self.origin + at, Clock.SESSION, pace=pace)
-        if at == self.base_at:
+            return Moment(self.origin + seconds, Clock.SESSION, pace=pace)
+        if seconds == self.base_seconds:
             return self.base
-        return replace(self.base.plus(at - self.base_at), pace=pace)
+        return replace(self.base.plus(seconds - self.base_seconds), pace=pace)
 
 
 @dataclass(slots=True)
 class _Running:
-    """The command whose output is read."""
+    """The command whose output is being read."""
 
     number: int
     plan: Plan
     rounds: Iterator[Round]
-    now: Round | None
-    first: int  # of the records that are held, the first of it
-    known: Moment | None  # the printed time above
-    last: Round | None = None  # of which something was seen
-    stamps: int = 0  # time lines in the output
-    totals: set[_Key] = field(default_factory=set)  # what the host's rows of this round hold
-    usual: dict[tuple[str, ...], set[_Key]] = field(default_factory=dict)  # the same of a first round, by its commands
-    readers: set[str] = field(default_factory=set)  # of what was printed
+    current: Round | None
+    first: int  # index of its first record among the held ones
+    printed_time: Moment | None  # the time printed above the command
+    last: Round | None = None  # the last round with output
+    time_lines: int = 0  # in the output
+    keys: set[_Key] = field(default_factory=set)  # of the system-wide rows of this round
+    first_keys: dict[tuple[str, ...], set[_Key]] = field(default_factory=dict)  # of the first round, by its commands
+    readers: set[str] = field(default_factory=set)  # parsers of the output
 
 
 _Held = tuple[TaggedRecord, "tuple[_Stretch, float] | None"]
 
 
 class SessionClock:
-    """Gives the records of one member their times, in the order in which they come."""
+    """Assigns times to the records of one member, in their order."""
 
     def __init__(self, member: str) -> None:
         self._member = member
@@ -127,30 +127,30 @@ class SessionClock:
         self._ready: deque[TaggedRecord] = deque()
         self._stretch: _Stretch | None = None
         self._running: _Running | None = None
-        self._streams = False
-        self._commands = self._stretches = 0  # how many there were
+        self._is_streaming = False  # records get their times at once instead of being held
+        self._commands = self._stretches = 0  # number so far
         self._origin = 0.0
-        self._looks = MAX_LOOKS
-        self._used: Moment | None = None  # the printed time that the last stretch counted from
+        self._checks_left = MAX_ROUND_CHECKS
+        self._last_base: Moment | None = None  # the printed time that the last stretch counted from
 
     def ready(self) -> Iterator[TaggedRecord]:
-        """The records whose times are known by now."""
+        """Yield the records whose times are known."""
         while self._ready:
             yield self._ready.popleft()
 
-    # What the text holds besides records
+    # Commands and lines between records
 
-    def command(self, command: str, host: str, known: Moment | None) -> None:
-        """A command was typed; `known` is the printed time above it."""
+    def add_command(self, command: str, host: str, printed_time: Moment | None) -> None:
+        """Start a typed command; `printed_time` is the time printed above it."""
         self._end_command()
         script = script_of(command)
         if script is not None and len(self.scripts) < MAX_SCRIPTS:
             self.scripts[script[0]] = script[1]
         plan = plan_of(command, self.scripts)
         stretch = self._stretch
-        own = plan is not None and plan.prints and plan.seconds != 0  # it has its pauses itself
-        if stretch and (plan is None or own or (host and stretch.host and host != stretch.host)):
-            self._break()
+        has_pauses = plan is not None and plan.prints and plan.seconds != 0
+        if stretch and (plan is None or has_pauses or (host and stretch.host and host != stretch.host)):
+            self._close_stretch()
         if plan is None:
             return
         if self._stretch is None:
@@ -158,223 +158,209 @@ class SessionClock:
             self._stretch = _Stretch(self._stretches, host, self._origin)
         stretch = self._stretch
         stretch.host = stretch.host or host
-        if known is not None and known not in (stretch.base, self._used):
-            stretch.base, stretch.base_at = known, stretch.cursor
+        if printed_time is not None and printed_time not in (stretch.base, self._last_base):
+            stretch.base, stretch.base_seconds = printed_time, stretch.cursor
         self._commands += 1
         rounds = plan.rounds()
-        self._running = _Running(self._commands, plan, rounds, next(rounds, None), len(self._held), known)
-        stretch.words.update(dict.fromkeys(plan.words))
-        stretch.loose |= plan.is_rough
+        self._running = _Running(self._commands, plan, rounds, next(rounds, None), len(self._held), printed_time)
+        stretch.pauses.update(dict.fromkeys(plan.pauses))
+        stretch.is_loose |= plan.is_rough
 
-    def shown(self, command: str, lines: list[str]) -> None:
-        """A command that prints a file, and what stands below it: the text of a script."""
-        found = _SHOWN.match(command)
-        if found and len(self.scripts) < MAX_SCRIPTS and any("sleep" in text or "hugepage" in text for text in lines):
-            self.scripts[base_name(found["name"])] = "\n".join(lines)[:MAX_COMMAND_CHARS]
+    def add_script(self, command: str, lines: list[str]) -> None:
+        """Remember the text of a script that a command printed."""
+        match = _SHOWN.match(command)
+        if match and len(self.scripts) < MAX_SCRIPTS and any("sleep" in text or "hugepage" in text for text in lines):
+            self.scripts[base_name(match["name"])] = "\n".join(lines)[:MAX_COMMAND_CHARS]
 
     @staticmethod
     def shows_file(command: str) -> bool:
         """Whether a command prints a file that may be a script."""
-        found = _SHOWN.match(command)
-        return found is not None and not found["name"].startswith(("/proc/", "/sys/"))
+        match = _SHOWN.match(command)
+        return match is not None and not match["name"].startswith(("/proc/", "/sys/"))
 
-    def time_line(self, moment: Moment) -> None:
-        """A time was printed. Several in the output of one command are its own clock, and better."""
+    def add_time_line(self, moment: Moment) -> None:
+        """Note a printed time. Several in the output of one command are a better clock than its pauses."""
         running, stretch = self._running, self._stretch
         if running is None or stretch is None:
             return
-        running.stamps += 1
-        if running.stamps > 1 or running.last:
+        running.time_lines += 1
+        if running.time_lines > 1 or running.last:
             self._forget_command()
             return
-        stretch.base, stretch.base_at = moment, stretch.cursor + (running.now.seconds if running.now else 0.0)
-        running.known = moment
+        stretch.base = running.printed_time = moment
+        stretch.base_seconds = stretch.cursor + (running.current.seconds if running.current else 0.0)
 
-    def other_line(self, text: str) -> None:
-        """A line that no parser knows: a remark, or a sign that something was left out, ends what is known."""
-        remark = len(_WORD.findall(text)) >= PROSE_WORDS and not _NUMBERS.search(text)
-        if self._stretch and (remark or _LEFT_OUT.match(text)):
-            self._end_command()
-            self._break()
+    def add_other_line(self, text: str) -> None:
+        """Note a line without a format: a remark, or a mark that lines are omitted, ends the stretch."""
+        is_remark = len(_WORD.findall(text)) >= MIN_REMARK_WORDS and not _NUMBERS.search(text)
+        if self._stretch and (is_remark or _LEFT_OUT.match(text)):
+            self.end_stretch()
 
-    def speaker(self) -> None:
-        """Somebody else speaks."""
+    def end_stretch(self) -> None:
+        """End the command and the stretch: at the end of the text, at a remark, or where the speaker changes."""
         self._end_command()
-        self._break()
-
-    def finish(self) -> None:
-        """The text is over."""
-        self._end_command()
-        self._break()
+        self._close_stretch()
 
     # Records
 
     def take(self, reading: TaggedRecord) -> None:
-        """A record of the text."""
+        """Add a record of the text."""
         place = None
         if self._stretch and self._running and self._is_undated(reading.record):
             place = self._place(reading)
         if self._stretch is None:
             self._ready.append(reading)
-        elif self._streams:
-            self._ready.append(_with_time(reading, place))
+        elif self._is_streaming:
+            self._ready.append(_with_session_time(reading, place))
         else:
             self._held.append((reading, place))
-            if len(self._held) > MAX_HELD:
+            if len(self._held) > MAX_HELD_RECORDS:
                 self._stop_holding()
 
     def _is_undated(self, record: Record | Listing) -> bool:
-        """Whether it has no time but that which is printed above the command."""
+        """Whether a record has no time, or only the time printed above the command."""
         if not isinstance(record, Sample | Listing):
             return False
-        return record.time is None or (self._running is not None and record.time == self._running.known)
+        return record.time is None or (self._running is not None and record.time == self._running.printed_time)
 
     def _place(self, reading: TaggedRecord) -> tuple[_Stretch, float] | None:
-        """Stretch and seconds of an output; None if it does not fit the command."""
+        """Return stretch and seconds of an output; None if it does not fit the command."""
         running, stretch, record = self._running, self._stretch, reading.record
         assert running is not None
         assert stretch is not None
         assert isinstance(record, Sample | Listing)
         keys = _keys(reading.reader, record)
-        if running.now is not None and any(self._is_repeated(key, stretch, running) for key in keys):
-            usual = _is_usual(running)
-            running.now = next(running.rounds, None) if usual else None
-        if running.plan.names(reading.reader):  # else anything may print it
-            while running.now is not None and not running.now.may_be_of(reading.reader):
-                running.now = next(running.rounds, None) if self._may_look() else None
-        if running.now is None or len(set(running.now.texts)) < len(running.now.texts):
+        if running.current is not None:
+            repeated = stretch.cursor + running.current.seconds, running.number
+            if any(stretch.seen.get(key) == repeated for key in keys):
+                running.current = next(running.rounds, None) if _is_like_first_round(running) else None
+        if running.plan.names(reading.reader):  # otherwise any of its commands may have printed the record
+            while running.current is not None and not running.current.may_be_of(reading.reader):
+                running.current = next(running.rounds, None) if self._may_check_round() else None
+        if running.current is None or len(set(running.current.texts)) < len(running.current.texts):
             self._forget_command()
             return None
-        if running.now is not running.last:
-            running.last, running.totals = running.now, set()
+        if running.current is not running.last:
+            running.last, running.keys = running.current, set()
         running.readers.add(reading.reader)
-        at = stretch.cursor + running.now.seconds
-        if self._said_before(keys, stretch, at) or self._is_reset(reading, stretch):
+        seconds = stretch.cursor + running.current.seconds
+        no_pause = any(stretch.seen[key][0] >= seconds for key in keys if key in stretch.seen)
+        if no_pause or self._is_reset(reading, stretch):
             stretch = self._stretch = self._next_stretch(stretch)
         for key in keys:
-            before = stretch.seen.get(key)
-            stretch.is_paired |= before is not None and before[0] < at
-            stretch.seen[key] = at, running.number
+            previous = stretch.seen.get(key)
+            stretch.is_paired |= previous is not None and previous[0] < seconds
+            stretch.seen[key] = seconds, running.number
         if record.kind == "system":
-            running.totals |= keys
-        stretch.last = max(stretch.last, at)
-        return stretch, at
+            running.keys |= keys
+        stretch.last = max(stretch.last, seconds)
+        return stretch, seconds
 
-    def _is_left_out(self, running: _Running) -> bool:
-        """Whether an output is missing that should have been printed, so that another may have been taken for it."""
+    def _is_output_missing(self, running: _Running) -> bool:
+        """Whether an expected output is missing, so that another may have been mistaken for it."""
         unnamed = not all(map(running.plan.names, running.readers))
         for later in islice(running.rounds, MAX_LATER_ROUNDS):
             once = Round(later.seconds, later.once)
-            if not self._may_look() or (later.once and (unnamed or any(map(once.may_be_of, running.readers)))):
+            if not self._may_check_round() or (later.once and (unnamed or any(map(once.may_be_of, running.readers)))):
                 return True
         return False
 
-    def _may_look(self) -> bool:
-        """Whether another round may be looked at: a text may hold thousands of commands with millions of rounds."""
-        self._looks -= 1
-        return self._looks >= 0
-
-    @staticmethod
-    def _is_repeated(key: _Key, stretch: _Stretch, running: _Running) -> bool:
-        """Whether the command said it already in this round."""
-        at = stretch.cursor + (running.now.seconds if running.now else 0.0)
-        return stretch.seen.get(key) == (at, running.number)
-
-    @staticmethod
-    def _said_before(keys: set[_Key], stretch: _Stretch, at: float) -> bool:
-        """Whether an earlier command said it, and no pause is known since."""
-        return any(stretch.seen[key][0] >= at for key in keys if key in stretch.seen)
+    def _may_check_round(self) -> bool:
+        """Whether another round may be examined: a text may have thousands of commands with millions of rounds."""
+        self._checks_left -= 1
+        return self._checks_left >= 0
 
     def _is_reset(self, reading: TaggedRecord, stretch: _Stretch) -> bool:
-        """Whether the host's counters began anew: it was booted in between. The values are kept for the next time."""
+        """Whether the host's counters restarted because of a reboot. Stores the values for the next comparison."""
         record = reading.record
         if not isinstance(record, Sample) or record.kind != "system":
             return False
-        fallen = False
+        is_reset = False
+        low, high = WRAPPED_COUNTER
         for name, value in record.values.items():
-            before = stretch.totals.get((reading.reader, name))
-            stretch.totals[reading.reader, name] = value
-            if before is not None and value < FALLEN * before and not WRAPPED[0] < before < WRAPPED[1]:
-                fallen = fallen or ((known := term(name)) is not None and known.kind == "counter")
-        if fallen:
+            previous = stretch.values.get((reading.reader, name))
+            stretch.values[reading.reader, name] = value
+            if previous is not None and value < MAX_RESET_RATIO * previous and not low < previous < high:
+                is_reset = is_reset or ((metric := term(name)) is not None and metric.kind == "counter")
+        if is_reset:
             text = "counters restarted since the output above, so the two cannot be compared"
             self._held.append((replace(reading, record=Problem(record.cite, text, ProblemKind.ODD)), None))
-        return fallen
+        return is_reset
 
     # Stretches
 
-    def _next_stretch(self, before: _Stretch) -> _Stretch:
-        """Another stretch, from this record on: how long after the one before is not known."""
+    def _next_stretch(self, last: _Stretch) -> _Stretch:
+        """Return a new stretch that begins with the current record, an unknown time after the last stretch."""
         self._stretches += 1
-        self._used = before.base
-        origin = before.origin + float(before.is_paired)
-        after = _Stretch(self._stretches, before.host, origin, before.cursor, before.last, before.words, before.loose)
-        after.totals = before.totals
-        return after
+        self._last_base = last.base
+        origin = last.origin + float(last.is_paired)
+        stretch = _Stretch(self._stretches, last.host, origin, last.cursor, last.last, last.pauses, last.is_loose)
+        stretch.values = last.values
+        return stretch
 
     def _end_command(self) -> None:
-        """What was printed has come to its end: whether it fits the command, and how long that took."""
+        """End the command: check that its output fits the plan, and advance the clock by its duration."""
         running, stretch = self._running, self._stretch
-        self._running, self._streams = None, False
+        self._running, self._is_streaming = None, False
         if running is None or stretch is None:
             return
         plan = running.plan
-        if running.last and self._is_left_out(running):
+        if running.last and self._is_output_missing(running):
             self._running = running
             self._forget_command()
             return
         if plan.seconds is None or (plan.prints and plan.seconds):
-            self._break()
+            self._close_stretch()
             return
         stretch.cursor += plan.seconds
-        stretch.loose |= plan.seconds > 0
+        stretch.is_loose |= plan.seconds > 0
 
     def _forget_command(self) -> None:
-        """The command's output has no times of the session: printed ones are there, or it does not fit."""
+        """Give the command's output no session times: it has printed times, or does not fit the command."""
         running = self._running
-        self._running, self._streams = None, False
+        self._running, self._is_streaming = None, False
         if running is not None:
             self._held[running.first :] = [(reading, None) for reading, _ in self._held[running.first :]]
-        self._break()
+        self._close_stretch()
 
     def _stop_holding(self) -> None:
-        """Too much is held: a loop that proved its pace goes on without, all else gets no times."""
+        """Stop holding records: those of a loop that repeated a value get times at once, all others get none."""
         stretch, running = self._stretch, self._running
-        if stretch and running and stretch.is_paired and running.plan.loops:
+        if stretch and running and stretch.is_paired and running.plan.has_loop:
             self._release()
-            self._streams = True
+            self._is_streaming = True
         else:
             self._forget_command()
 
-    def _break(self) -> None:
-        """Nobody knows how much later anything else was."""
+    def _close_stretch(self) -> None:
+        """Close the stretch: the time until the next output is unknown."""
         self._release()
         if self._stretch and self._stretch.is_paired:
             self._origin = self._stretch.origin + self._stretch.last + 1.0
-            self._used = self._stretch.base or self._used
-        self._stretch, self._running, self._streams = None, None, False
+            self._last_base = self._stretch.base or self._last_base
+        self._stretch, self._running, self._is_streaming = None, None, False
 
     def _release(self) -> None:
         held, self._held = self._held, []
-        self._ready.extend(_with_time(reading, place) for reading, place in held)
+        self._ready.extend(_with_session_time(reading, place) for reading, place in held)
 
 
-def _is_usual(running: _Running) -> bool:
-    """Whether a round of several commands in a loop holds what the first did; else one says what another says."""
-    if running.now is None or not running.plan.loops or len(running.now.texts) < 2:
+def _is_like_first_round(running: _Running) -> bool:
+    """Whether a round of several commands in a loop has the same keys as the first round."""
+    if running.current is None or not running.plan.has_loop or len(running.current.texts) < 2:
         return True
-    return running.usual.setdefault(running.now.texts, running.totals) == running.totals
+    return running.first_keys.setdefault(running.current.texts, running.keys) == running.keys
 
 
 def _keys(reader: str, record: Sample | Listing) -> set[_Key]:
-    """What a record says something of."""
+    """Return the keys of the values in a record."""
     if isinstance(record, Listing):
         return {(reader, record.kind, entity) for entity in record.entities}
     return {(reader, record.kind, record.entity, name) for name in record.values}
 
 
-def _with_time(reading: TaggedRecord, place: tuple[_Stretch, float] | None) -> TaggedRecord:
-    """The record with its time, if its stretch says something twice."""
+def _with_session_time(reading: TaggedRecord, place: tuple[_Stretch, float] | None) -> TaggedRecord:
+    """Return the record with its session time, if its stretch has a repeated value."""
     if place is None or not place[0].is_paired or not isinstance(reading.record, Sample | Listing):
         return reading
     return replace(reading, record=replace(reading.record, time=place[0].moment(place[1])))

@@ -1,12 +1,12 @@
-"""What people write of their own host: statements, each a fact of the kind `testimony` (knowledge/vocabulary.yaml).
+"""Testimony: what people write about their own host, as facts named `testimony.*` (knowledge/vocabulary.yaml).
 
     Surprisingly, the RSS growth went away after disabling THP.
     It took 61 minutes. Then I set enabled to never, and the same job took 58 seconds.
 
-A statement is somebody's word and no measurement. Only what was seen counts, of the writer's own host. Advice,
-documentation, quotes, other people's hosts, questions, hypotheses and plans are none, nor is what did not help
-(`testimony.not_cured`). What stands in quotation marks or in quoted lines is somebody else's. An effect is looked for
-in the sentence of the action and in those that follow. The ways to say it stand in knowledge/testimony.yaml.
+A statement is not a measurement. Only observations of the writer's own host count: not advice, documentation, quotes,
+other people's hosts, questions, hypotheses and plans. Text in quotation marks or quoted lines belongs to somebody else.
+What did not help becomes `testimony.not_cured`. The effect of an action is searched in the same sentence and the
+following ones. The phrases are in knowledge/testimony.yaml.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from thpdiag.detect.stated_figures import HELPS, WORSE, gain_of_sentence, gains
+from thpdiag.detect.stated_figures import MAX_CONTRARY_RATIO, MIN_BENEFIT_RATIO, gain_of_sentence, gains
 from thpdiag.knowledge.claims import wrong_claims
 from thpdiag.knowledge.yaml_nodes import load_shipped
 from thpdiag.model import Citation, Fact
 
-MAX_LINES = 4000  # of prose: a longer text is no account of a host
-MAX_SENTENCE = 600  # characters that are looked at
-MAX_SHOWN_WORDS = 6  # of a command below a colon
-NEAR = 3  # sentences from an action to its effect
-GAIN = 1.5  # times: a figure that got better by less is none
-STATED_GAIN = 1.4  # times: the same in a table; runs of one and the same job differ by less
-CAPTION = 12  # lines from a table to what may say whose it is
-FAST_AND_SLOW = 5  # times as long for the same amount of memory
-CLAIM_BEGIN = 12  # characters by which the line of a claim is looked up
+MAX_LINES = 4000  # of prose: a longer text is not a description of a host
+MAX_SENTENCE_CHARS = 600  # characters of a sentence that are searched
+MAX_COMMAND_WORDS = 6  # words of a command that is shown below a colon
+MAX_SENTENCE_DISTANCE = 3  # sentences from an action to its effect
+MIN_GAIN = 1.5  # ratio of two figures in sentences
+MIN_TABLE_GAIN = 1.4  # ratio of two figures in a table; runs of the same job differ by less
+MAX_CAPTION_DISTANCE = 12  # lines from a table to the text that may state whose figures it has
+MIN_SLOWDOWN = 5  # ratio of the times for the same amount of memory
+CLAIM_CHARS = 12  # first characters of a claim, by which its line is found
 SLOW = "slow_after_fast"
 BLAMED = "blamed"
-DENIABLE = frozenset(
+DENIABLE = frozenset(  # symptoms whose words also occur in denials
     {BLAMED, "khugepaged_busy", "khugepaged_high", "kcompactd_busy", "zfs_thread_busy", "kswapd_busy_beside_free"}
 )
-IN_TWO_SENTENCES = frozenset({"grows_at_rest", "fork_copies"})  # symptoms that may begin in the sentence before
-BEFORE_CHARS = 12  # in which a `no` stands
+TWO_SENTENCE_SYMPTOMS = frozenset({"grows_at_rest", "fork_copies"})  # may begin in the previous sentence
+NEGATION_CHARS = 12  # characters before a match that are searched for a negation
 Statement = tuple[str, str | float]
 
 
 class Sentence(NamedTuple):
-    """In lower case, with the line that it begins in."""
+    """A sentence in lower case, with number and text of the line in which it begins."""
 
     text: str
     line: int
@@ -49,17 +49,17 @@ class Sentence(NamedTuple):
 
 
 class Patterns(Mapping[str, re.Pattern[str]]):
-    """Each is compiled when it is first used, since that takes longer than to read a text."""
+    """Regular expressions that are compiled on first use, because compiling all takes longer than reading a text."""
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = texts
         self._compiled: dict[str, re.Pattern[str]] = {}
 
     def __getitem__(self, name: str) -> re.Pattern[str]:
-        known = self._compiled.get(name)
-        if known is None:
-            known = self._compiled[name] = re.compile(self._texts[name])
-        return known
+        pattern = self._compiled.get(name)
+        if pattern is None:
+            pattern = self._compiled[name] = re.compile(self._texts[name])
+        return pattern
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._texts)
@@ -85,39 +85,41 @@ class Language(NamedTuple):
 
 @cache
 def language() -> Language:
-    """The ways to say it."""
-    known = load_shipped("testimony.yaml")
+    """Load the phrases, with references to word lists (`@NAME@`) expanded."""
+    document = load_shipped("testimony.yaml")
     words: dict[str, str] = {}
-    for name, ways in known["words"].items():
-        words[name] = f"(?:{'|'.join(_with_words(way, words) for way in ways)})"
+
+    def alternatives(phrases: Sequence[str]) -> str:
+        return "|".join(re.sub(r"@(\w+)@", lambda name: words[name[1]], phrase) for phrase in phrases)
+
+    for name, phrases in document["words"].items():
+        words[name] = f"(?:{alternatives(phrases)})"
     return Language(
         *(
-            Patterns({n: "|".join(_with_words(way, words) for way in ways) for n, ways in known[part].items()})
+            Patterns({name: alternatives(phrases) for name, phrases in document[part].items()})
             for part in ("patterns", "symptoms", "effects", "figures")
         )
     )
 
 
-def _with_words(way: str, words: Mapping[str, str]) -> str:
-    return re.sub(r"@(\w+)@", lambda name: words[name[1]], way)
-
-
 def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
-    """The statements in lines of prose: number and text, empty ones between paragraphs."""
+    """Yield the statements in lines of prose: number and text, with empty lines between paragraphs."""
     if len(lines) > MAX_LINES or not any(language().has("subject", text.lower()) for _, text in lines):
         return
-    sentences = list(_with_what_is_shown(_sentences(lines)))
+    sentences = list(_join_shown_commands(_sentences(lines)))
     yield from _repeated_claims(member, lines, sentences)
-    own = (
+    is_own_host = (
         any(_NICK.match(text) for _, text in lines)
         or any(language().has("writer", s.text) for s in sentences)
         or not any(_is_for_readers(s.text) for s in sentences)
     )
     seen = set()
-    for at, sentence in enumerate(sentences):
-        around = sentences[max(0, at - NEAR) : at], sentences[at + 1 : at + 1 + NEAR]
-        for name, value in _statements(sentence.text, *([s.text for s in part] for part in around)):
-            if (name, value) not in seen and (own or (name in language().symptoms and name != BLAMED) or name == SLOW):
+    for i, sentence in enumerate(sentences):
+        before = [s.text for s in sentences[max(0, i - MAX_SENTENCE_DISTANCE) : i]]
+        after = [s.text for s in sentences[i + 1 : i + 1 + MAX_SENTENCE_DISTANCE]]
+        for name, value in _statements(sentence.text, before, after):
+            is_symptom = (name in language().symptoms and name != BLAMED) or name == SLOW
+            if (name, value) not in seen and (is_own_host or is_symptom):
                 seen.add((name, value))
                 cite = Citation(member, sentence.line, sentence.quoted)
                 yield Fact(f"testimony.{name}", value, cite, provenance="prose")
@@ -128,65 +130,69 @@ def testimony(member: str, lines: Sequence[tuple[int, str]]) -> Iterator[Fact]:
 
 
 def _repeated_claims(member: str, lines: Sequence[tuple[int, str]], sentences: Iterable[Sentence]) -> Iterator[Fact]:
-    """What is said here, by whomever, and is not so: each claim once, at the line where its words begin."""
+    """Yield each wrong claim in the text once, at the line where its words begin."""
     seen = set[str]()
     for sentence in sentences:
         for name, words in wrong_claims(sentence.text):
             if name not in seen:
                 seen.add(name)
-                place = sentence.line, sentence.quoted
-                below = (one for one in lines if one[0] >= sentence.line)
-                line, text = next((one for one in below if words[:CLAIM_BEGIN] in one[1].lower()), place)
+                first_line = sentence.line, sentence.quoted
+                below = (line for line in lines if line[0] >= sentence.line)
+                line, text = next((each for each in below if words[:CLAIM_CHARS] in each[1].lower()), first_line)
                 yield Fact("claim.repeated", name, Citation(member, line, text), provenance="prose")
 
 
 def _statements_of_figures(
     lines: Sequence[tuple[int, str]], sentences: Sequence[Sentence]
 ) -> Iterator[tuple[int, str, str, str | float]]:
-    """What figures for both sides of a switch say: line and text, statement. Whose they are the text around tells."""
+    """Yield line, text, name and value of statements by figures for both settings of a switch.
+
+    The text around the figures determines whether they were measured on the writer's host.
+    """
     words, switched = language().figures, ""
-    for at, sentence in enumerate(sentences):
-        before = [one.text for one in sentences[max(0, at - NEAR) : at]]
-        if not _is_no_statement(sentence.text) and (what := _switched_off(sentence.text, before, ())) is not None:
-            switched = _setting(what)
-    own_words = [
-        one for one in sentences if not _is_no_statement(one.text) and not language().has("other_cure", one.text)
-    ]
-    in_words = (
-        gain_of_sentence(one.text, one.line, one.quoted, words)
-        or (gain_of_sentence(f"{one.text.rstrip('.')}, {other}", one.line, one.quoted, words) if other else None)
-        for one, other in zip(own_words, _other_sides(own_words), strict=True)
+    for i, sentence in enumerate(sentences):
+        before = [s.text for s in sentences[max(0, i - MAX_SENTENCE_DISTANCE) : i]]
+        if not _is_no_statement(sentence.text) and (target := _switched_off(sentence.text, before, ())) is not None:
+            switched = _setting(target)
+    statements = [s for s in sentences if not _is_no_statement(s.text) and not language().has("other_cure", s.text)]
+    sentence_gains = (
+        gain_of_sentence(s.text, s.line, s.quoted, words)
+        or (gain_of_sentence(f"{s.text.rstrip('.')}, {other}", s.line, s.quoted, words) if other else None)
+        for s, other in zip(statements, _other_sides(statements), strict=True)
     )
-    for gain in (*gains(lines, words, switched), *filter(None, in_words)):
-        around = [text.lower() for number, text in lines if abs(number - gain.line) <= CAPTION]
+    for gain in (*gains(lines, words, switched), *filter(None, sentence_gains)):
+        around = [text.lower() for number, text in lines if abs(number - gain.line) <= MAX_CAPTION_DISTANCE]
         if any(words["documented"].search(text) or words["other_change"].search(text) for text in around):
             continue
-        own = any(words["measured"].search(text) for text in around)
-        prose = any(_is_prose(text) for text in around)
-        if prose and not own:
+        is_measured = any(words["measured"].search(text) for text in around)
+        if not is_measured and any(_is_prose(text) for text in around):
             continue
-        if gain.least >= 1 / WORSE and gain.most >= STATED_GAIN:
+        if gain.min_ratio >= 1 / MAX_CONTRARY_RATIO and gain.max_ratio >= MIN_TABLE_GAIN:
             yield gain.line, gain.text, "cured_by", gain.setting
             yield gain.line, gain.text, "cured", "work"
-            if own:
-                yield gain.line, gain.text, "gain", round(gain.most, 1)
-        elif gain.most <= WORSE and gain.least <= 1 / HELPS and gain.setting == "thp.enabled":
-            yield gain.line, gain.text, "huge_pages_help", round(1 / gain.least, 1)
+            if is_measured:
+                yield gain.line, gain.text, "gain", round(gain.max_ratio, 1)
+        elif (
+            gain.max_ratio <= MAX_CONTRARY_RATIO
+            and gain.min_ratio <= 1 / MIN_BENEFIT_RATIO
+            and gain.setting == "thp.enabled"
+        ):
+            yield gain.line, gain.text, "huge_pages_help", round(1 / gain.min_ratio, 1)
 
 
 def _other_sides(sentences: Sequence[Sentence]) -> Iterator[str]:
-    """For each sentence the next one if that goes on with the other side: `With never: 3.5 t/s.`"""
-    for following in (sentences[at + 1 : at + 2] for at in range(len(sentences))):
-        yield next((one.text for one in following if language().figures["again"].match(one.text)), "")
+    """Yield for each sentence the next one if it continues with the other setting (`With never: 3.5 t/s.`), or ""."""
+    for following in (sentences[i + 1 : i + 2] for i in range(len(sentences))):
+        yield next((s.text for s in following if language().figures["again"].match(s.text)), "")
 
 
 def _is_for_readers(text: str) -> bool:
-    """Whether a sentence is of a page that tells others what to do, or what they see; then nobody's own host is it."""
+    """Whether a sentence gives readers advice, as on a documentation page, and is not about the writer's host."""
     return language().has("for_readers", text) or language().starts("order", text)
 
 
 def _is_prose(text: str) -> bool:
-    """Whether a line is of a sentence, and no row of a table."""
+    """Whether a line is part of a sentence rather than a row of a table."""
     return len(re.findall(r"(?:^|\s)[a-z]{2,}", text)) >= 3 and not re.search(r"[|\d]", text)
 
 
@@ -196,14 +202,14 @@ _BULLET = re.compile(r"^\s*(?:[-*•+]|\d{1,2}[.)])\s+")
 _NICK = re.compile(
     r"^\s*(?:(?:\[?\d\d:\d\d(?::\d\d)?\]?\s*)?<[\w\s@+.-]{1,24}>|\[?\d\d:\d\d(?::\d\d)?\]? [\w.-]{1,24}:)\s*"
 )
-_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[\"'(`]?[a-zA-Z0-9])|(?:(?<!\s)|(?<=;\s))\s+[-–—]{1,2}\s+|;\s")
-_SAID = re.compile(r"“[^”]{0,600}”|\"[^\"]{25,600}\"")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)\"']?\s+(?=[\"'(`]?[a-zA-Z0-9])|(?:(?<!\s)|(?<=;\s))\s+[-–—]{1,2}\s+|;\s")
+_QUOTATION = re.compile(r"“[^”]{0,600}”|\"[^\"]{25,600}\"")
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|[A-Z][\w-]*: )")
 _FORM = re.compile(r"^\s*(?:\[[ x]?\]|(?:- )?(?:alert|expr|summary|description|runbook|annotations):)")
 
 
 def _sentences(lines: Sequence[tuple[int, str]]) -> Iterator[Sentence]:
-    """Of each paragraph. A bullet, a heading and a line of a chat begin a sentence; a line that goes on does not."""
+    """Yield the sentences of all paragraphs. Bullets, headings and chat lines begin a sentence; other lines do not."""
     paragraph: list[tuple[int, str]] = []
     for number, text in (*lines, (0, "")):
         begins = _BULLET.match(text) or _NICK.match(text) or _HEADING.match(text)
@@ -219,28 +225,28 @@ def _sentences_of_paragraph(lines: Sequence[tuple[int, str]]) -> Iterator[Senten
     for number, line in lines:
         starts.append((len(text), number, line))
         text += _BULLET.sub("", _NICK.sub("", line)).strip() + " "
-    text = _SAID.sub(lambda said: " " * len(said[0]), text.replace("’", "'").replace("`", " ").replace("**", ""))
+    text = _QUOTATION.sub(lambda words: " " * len(words[0]), text.replace("’", "'").replace("`", " ").replace("**", ""))
     begin = 0
-    for end in (*(found.start() for found in _END.finditer(text)), len(text)):
-        if words := " ".join(text[begin:end].split())[:MAX_SENTENCE]:
+    for end in (*(match.start() for match in _SENTENCE_END.finditer(text)), len(text)):
+        if words := " ".join(text[begin:end].split())[:MAX_SENTENCE_CHARS]:
             _, number, line = [start for start in starts if start[0] <= begin + 1][-1]
             yield Sentence(words.lower(), number, line)
         begin = end
 
 
-def _with_what_is_shown(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """The sentences; one that ends with a colon goes on in a command or option that stands in lines of its own."""
-    shown: Sentence | None = None
-    for one in sentences:
-        if shown and len(one.text.split()) <= MAX_SHOWN_WORDS:
-            one = shown._replace(text=f"{shown.text} {one.text}"[:MAX_SENTENCE])
-        elif shown:
-            yield shown
-        shown = one if one.text.endswith(":") else None
-        if shown is None:
-            yield one
-    if shown:
-        yield shown
+def _join_shown_commands(sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    """Yield the sentences, with a command or option on its own line joined to the preceding one that ends with `:`."""
+    pending: Sentence | None = None
+    for sentence in sentences:
+        if pending and len(sentence.text.split()) <= MAX_COMMAND_WORDS:
+            sentence = pending._replace(text=f"{pending.text} {sentence.text}"[:MAX_SENTENCE_CHARS])
+        elif pending:
+            yield pending
+        pending = sentence if sentence.text.endswith(":") else None
+        if pending is None:
+            yield sentence
+    if pending:
+        yield pending
 
 
 # Statements
@@ -269,12 +275,12 @@ def _statements(text: str, before: Sequence[str], after: Sequence[str]) -> Itera
 
 def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
     for name, pattern in language().symptoms.items():
-        begins_before = name in IN_TWO_SENTENCES and before and not _is_no_statement(before[-1])
-        told = f"{before[-1]} {text}" if begins_before else text
-        if not (said := pattern.search(told)) or (name in DENIABLE and _is_denied(told, said)):
+        begins_before = name in TWO_SENTENCE_SYMPTOMS and before and not _is_no_statement(before[-1])
+        context = f"{before[-1]} {text}" if begins_before else text
+        if not (match := pattern.search(context)) or (name in DENIABLE and _is_denied(context, match)):
             continue
         if name in ("grows_at_rest", "fills_mapping") and (
-            language().has("no_growth", told) or language().has("off", told)
+            language().has("no_growth", context) or language().has("off", context)
         ):
             continue
         if name != "in_rounds" or language().has("blocks", text):
@@ -285,62 +291,67 @@ def _symptoms(text: str, before: Sequence[str], after: Sequence[str]) -> Iterato
         yield "compact_stalls", stalls
 
 
-def _is_denied(text: str, said: re.Match[str]) -> bool:
-    """Whether what was matched, or the words before it, say that it is not so."""
-    return language().has("denied", text[max(0, said.start() - BEFORE_CHARS) : said.end()])
+def _is_denied(text: str, match: re.Match[str]) -> bool:
+    """Whether a match, or the words before it, contain a negation."""
+    return language().has("denied", _text_before(match, text) + match[0])
 
 
 def _counted_stalls(text: str) -> float:
-    """How many stalls a sentence counts in a time that was watched, or in a minute; 0 if it counts none."""
-    if not (said := language().patterns["stalls_counted"].search(text)) or language().has("denied", said[0]):
+    """Return the number of stalls that a sentence states for an observed time, or per minute; 0 if there is none."""
+    if not (match := language().patterns["stalls_counted"].search(text)) or language().has("denied", match[0]):
         return 0.0
-    number = {name: float(digits.replace(",", "")) for name, digits in said.groupdict().items() if digits}
+    number = {name: float(digits.replace(",", "")) for name, digits in match.groupdict().items() if digits}
     return number.get("b", 0.0) - number.get("a", 0.0) or number.get("n") or number.get("m") or number["s"] * 60
 
 
 def _is_slow_after_fast(text: str, before: Sequence[str], after: Sequence[str]) -> bool:
-    """Whether memory came quickly up to some size, and very slowly after that."""
+    """Whether memory was allocated quickly up to some size, and very slowly after that."""
     if not language().has("memory", " ".join((*before[-2:], text))) or language().has("off", text):
         return False
     if language().has("slower", text):
         return True
     head, then, tail = text.partition(" then ")
     quick, slow = _seconds(head), _seconds(tail)
-    if then and re.search(r"\bfirst\b", head) and quick and slow and min(slow) >= FAST_AND_SLOW * min(quick):
+    if then and re.search(r"\bfirst\b", head) and quick and slow and min(slow) >= MIN_SLOWDOWN * min(quick):
         return True
     size, took = _bytes(text), _seconds(text)
     for later in after if size and took else ():
         more, slow = _bytes(later), _seconds(later)
         if language().starts("afterwards", later) and slow and more > size:
-            return max(slow) / (more - size) >= FAST_AND_SLOW * min(took) / size
+            return max(slow) / (more - size) >= MIN_SLOWDOWN * min(took) / size
     return False
 
 
-# What an action did
+# Effects of an action
 
 
 def _effects(text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
-    """What was better or worse after a switch or a reboot, in the same sentence or in the next ones."""
-    say = language()
-    if say.has("with_the_setting", text) and say.has("thp_nearby", " ".join((*before, text, *after))):
+    """Yield what was better or worse after a switch or a reboot, from the same sentence or the next ones."""
+    phrases = language()
+    if phrases.has("with_the_setting", text) and phrases.has("thp_nearby", " ".join((*before, text, *after))):
         yield from (("cured_by", "thp.enabled"), ("cured", "waits"), ("came_back", "yes"))
     elif comparison := list(_comparison(text, before)):
         yield from comparison
-    elif (what := _switched_off(text, before, after)) is not None:
-        yield from _after_the_switch(what, text, before, after)
-    elif say.has("on", text):
-        if any(map(_is_back, (say.patterns["on"].sub(" ", text), *after[:1]))):
+    elif (target := _switched_off(text, before, after)) is not None:
+        yield from _effects_of_switch(target, text, before, after)
+    elif phrases.has("on", text):
+        if any(map(_is_back, (phrases.patterns["on"].sub(" ", text), *after[:1]))):
             yield "came_back", "yes"
-    elif say.has("by_compaction", text):
-        if _is_better_by_hand(say.patterns["by_compaction"].sub(" ", text), after):
+    elif phrases.has("by_compaction", text):
+        if _is_better_by_compaction(phrases.patterns["by_compaction"].sub(" ", text), after):
             yield "helped_by_compaction", "yes"
-    elif say.has("rebooted", text) and (_is_good(text) or say.has("quick", text)) and not say.has("not", text):
+    elif (
+        phrases.has("rebooted", text)
+        and (_is_good(text) or phrases.has("quick", text))
+        and not phrases.has("not", text)
+    ):
         yield "helped_by_reboot", "yes"
 
 
 def _comparison(text: str, before: Sequence[str]) -> Iterator[Statement]:
-    """One side of the switch against the other, in one sentence."""
-    if (than := language().patterns["better_with"].search(text)) and not _NOT.search(_text_before(than, text)):
+    """Yield the result of a sentence that compares both settings."""
+    match = language().patterns["better_with"].search(text)
+    if match and not _NEGATION.search(_text_before(match, text)):
         yield "not_cured", "yes"
     elif sides := _compared_sides(text, " ".join((*before[-1:], text))):
         yield from (("cured_by", "thp.defrag" if "defrag" in text else "thp.enabled"), ("cured", "work"))
@@ -349,76 +360,82 @@ def _comparison(text: str, before: Sequence[str]) -> Iterator[Statement]:
 
 
 def _compared_sides(text: str, near: str) -> re.Match[str] | None:
-    """Where the text says how much better it was without huge pages than with them, or worse with them.
+    """Return the match of a phrase that something was better without huge pages, or worse with them.
 
-    Two values of the setting, `madvise` and `never`, name it by themselves.
+    Two values of the setting, such as `madvise` and `never`, identify it without its name.
     """
-    say = language()
-    found = say.patterns["better_without"].search(text) or say.patterns["worse_with"].search(text)
-    if found is None or _NOT.search(_text_before(found, text) + found[0]):
+    phrases = language()
+    match = phrases.patterns["better_without"].search(text) or phrases.patterns["worse_with"].search(text)
+    if match is None or _NEGATION.search(_text_before(match, text) + match[0]):
         return None
-    values = {"never"} < set(re.findall(r"\b(?:always|madvise|never)\b", found[0]))
-    return None if say.has("other_cure", text) or not (values or say.has("huge_pages", near)) else found
+    values = {"never"} < set(re.findall(r"\b(?:always|madvise|never)\b", match[0]))
+    return None if phrases.has("other_cure", text) or not (values or phrases.has("huge_pages", near)) else match
 
 
-def _text_before(found: re.Match[str], text: str) -> str:
-    return text[max(0, found.start() - BEFORE_CHARS) : found.start()]
+def _text_before(match: re.Match[str], text: str) -> str:
+    return text[max(0, match.start() - NEGATION_CHARS) : match.start()]
 
 
-_NOT = re.compile(r"\b(?:not|no|neither|nor|hardly|barely)\b|n't\b")  # and not the setting `never`
+_NEGATION = re.compile(r"\b(?:not|no|neither|nor|hardly|barely)\b|n't\b")  # excludes the setting `never`
 
 
-def _is_better_by_hand(text: str, after: Sequence[str]) -> bool:
-    """Whether something was good after memory was compacted by hand."""
-    say = language()
-    spans = [one for one in (text, *after[:1]) if not _is_no_statement(one)]
-    return any(_is_good(one) for one in spans) and not any(say.has("not", one) for one in spans)
+def _is_better_by_compaction(text: str, after: Sequence[str]) -> bool:
+    """Whether something improved after memory was compacted manually."""
+    spans = [span for span in (text, *after[:1]) if not _is_no_statement(span)]
+    return any(map(_is_good, spans)) and not any(language().has("not", span) for span in spans)
 
 
 def _switched_off(text: str, before: Sequence[str], after: Sequence[str]) -> str | None:
-    """What the sentence says was switched off, if that was huge pages or a part of them."""
-    say, near = language(), " ".join((*before, text))
-    off = say.patterns["off"].search(text)
-    if off is None or (say.has("on", text) and off["assigned"] is None and off["arrow"] is None and not _is_good(text)):
+    """Return what a sentence describes as switched off, if that is huge pages or a part of them."""
+    phrases, near = language(), " ".join((*before, text))
+    off = phrases.patterns["off"].search(text)
+    if off is None or (
+        phrases.has("on", text) and off["assigned"] is None and off["arrow"] is None and not _is_good(text)
+    ):
         return None
-    what = next((part for part in off.groupdict().values() if part), "")
-    last = " ".join((*before[-2:], text))  # what `it` stands for
-    if say.has("elsewhere", what) or not (say.has("knob_by_name", what) or say.has("thp_nearby", last)):
+    target = next((part for part in off.groupdict().values() if part), "")
+    antecedents = " ".join((*before[-2:], text))  # to which `it` may refer
+    if phrases.has("elsewhere", target):
         return None
-    defragmented = re.fullmatch(r"defrag(?:mentation)?", what) and off["assigned"] is None  # disks and tables are, too
-    return None if defragmented and not say.has("huge_pages", " ".join((near, *after))) else what
+    if not (phrases.has("knob_by_name", target) or phrases.has("thp_nearby", antecedents)):
+        return None
+    # disks and tables are defragmented too
+    is_ambiguous = re.fullmatch(r"defrag(?:mentation)?", target) and off["assigned"] is None
+    return None if is_ambiguous and not phrases.has("huge_pages", " ".join((near, *after))) else target
 
 
-def _after_the_switch(what: str, text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
-    say = language()
-    if any(say.has("in_vain", later) for later in after):
+def _effects_of_switch(target: str, text: str, before: Sequence[str], after: Sequence[str]) -> Iterator[Statement]:
+    """Yield the effects after `target` was switched off."""
+    phrases = language()
+    if any(phrases.has("in_vain", later) for later in after):
         yield "not_cured", "yes"
         return
-    for at, span in enumerate((text, *after)):
-        if at and (_is_no_statement(span) or say.has("on", span) or (at > 1 and not say.starts("links", span))):
+    for i, span in enumerate((text, *after)):
+        if i and (_is_no_statement(span) or phrases.has("on", span) or (i > 1 and not phrases.starts("links", span))):
             continue
-        rest = say.patterns["seen_no_more"].sub(" went away ", span)
-        if say.has("not", rest) and "went away" not in rest:
+        rest = phrases.patterns["seen_no_more"].sub(" went away ", span)
+        if phrases.has("not", rest) and "went away" not in rest:
             yield "not_cured", "yes"
             return
-        over_default = None if at else _gain_over_default(text)
-        gain = over_default or _gain(rest, before, (text, *after[:at]))
-        better = _is_good(rest) or (gain and say.has("work_or_wait", rest)) or (at and say.starts("since", span))
+        over_default = None if i else _gain_over_default(text)
+        gain = over_default or _gain(rest, before, (text, *after[:i]))
+        better = _is_good(rest) or (gain and phrases.has("work_or_wait", rest)) or (i and phrases.starts("since", span))
         better = better or bool(over_default)
-        if better and not say.has("other_cure", say.patterns["off"].sub(" ", rest)):
-            yield "cured_by", _setting(what)
-            yield from (("cured", kind) for kind in _kinds(rest, (*before, text, *after[:at])))
+        if better and not phrases.has("other_cure", phrases.patterns["off"].sub(" ", rest)):
+            yield "cured_by", _setting(target)
+            yield from (("cured", kind) for kind in _kinds(rest, (*before, text, *after[:i])))
             if gain is not None:
                 yield "gain", round(gain, 1)
             return
 
 
-def _setting(what: str) -> str:
-    if language().has("of_program", what):
+def _setting(target: str) -> str:
+    """Return the name of the setting that a text describes."""
+    if language().has("of_program", target):
         return "an option of the program"
-    if "max_ptes_none" in what or "khugepaged" in what:
-        return "thp.khugepaged.defrag" if "defrag" in what else "thp.khugepaged.max_ptes_none"
-    return "thp.defrag" if "defrag" in what else "thp.enabled"
+    if "max_ptes_none" in target or "khugepaged" in target:
+        return "thp.khugepaged.defrag" if "defrag" in target else "thp.khugepaged.max_ptes_none"
+    return "thp.defrag" if "defrag" in target else "thp.enabled"
 
 
 def _is_good(text: str) -> bool:
@@ -429,16 +446,16 @@ def _is_back(text: str) -> bool:
     return bool(language().has("back", text)) and not language().has("not", text) and not _is_no_statement(text)
 
 
-def _kinds(part: str, told: Iterable[str]) -> list[str]:
-    """What got better: by the words of the sentence, else of those before it."""
-    for text in (part, " ".join(one for one in told if not language().has("aside", one))):
-        words_of_text = _PATH.sub(" ", text)
-        if kinds := [name for name, words in language().effects.items() if words.search(words_of_text)]:
+def _kinds(part: str, context: Iterable[str]) -> list[str]:
+    """Return what improved, by the words of the sentence or else of the sentences around it."""
+    for text in (part, " ".join(other for other in context if not language().has("aside", other))):
+        without_paths = _PATH.sub(" ", text)
+        if kinds := [name for name, words in language().effects.items() if words.search(without_paths)]:
             return kinds[:2]
     return ["trouble"]
 
 
-_PATH = re.compile(r"/[\w./-]+")  # its parts are no words
+_PATH = re.compile(r"/[\w./-]+")
 
 
 # Figures
@@ -451,7 +468,7 @@ _DURATION = re.compile(
 )
 _SIZE = re.compile(r"(?<![\w.])(?P<n>\d+(?:[.,]\d+)?)\s?(?P<u>[kmgt])i?b?(?:ytes?)?\b")
 _TIMES = re.compile(
-    r"\b(?P<n>\d+(?:\.\d+)?)(?: ?(?:±|\+/?-) ?\d+(?:\.\d+)?)? ?(?:x|times|-?fold)\b"  # with its spread
+    r"\b(?P<n>\d+(?:\.\d+)?)(?: ?(?:±|\+/?-) ?\d+(?:\.\d+)?)? ?(?:x|times|-?fold)\b"  # with deviation: 3.2 ± 0.4
     r"|(?P<half>\bhalved\b|\b(?:by|in) half\b|\bdoubled\b|\bhalf (?:of )?the time\b)"
 )
 _FROM_TO = re.compile(
@@ -478,46 +495,47 @@ def _number(word: str) -> float:
 
 
 def _seconds(text: str) -> list[float]:
-    """The durations in a text."""
-    found = []
-    for one in _DURATION.finditer(text):
-        if one["u"]:
-            found.append(_number(one["n2"]) * next(factor for unit, factor in _UNITS if one["u"].startswith(unit)))
+    """Return the durations in a text."""
+    durations = []
+    for match in _DURATION.finditer(text):
+        if unit := match["u"]:
+            factor = next(factor for prefix, factor in _UNITS if unit.startswith(prefix))
+            durations.append(_number(match["n2"]) * factor)
         else:
-            found.append(_number(one["n"]) * 3600 + float(one["m"]) * 60)
-    return [seconds for seconds in found if seconds > 0]
+            durations.append(_number(match["n"]) * 3600 + float(match["m"]) * 60)
+    return [seconds for seconds in durations if seconds > 0]
 
 
 def _bytes(text: str) -> float:
-    """The largest size in a text; 0 if there is none."""
-    found = (float(m["n"].replace(",", ".")) * 1024.0 ** ("kmgt".index(m["u"]) + 1) for m in _SIZE.finditer(text))
-    return max(found, default=0.0)
+    """Return the largest size in a text; 0 if there is none."""
+    sizes = (float(m["n"].replace(",", ".")) * 1024.0 ** ("kmgt".index(m["u"]) + 1) for m in _SIZE.finditer(text))
+    return max(sizes, default=0.0)
 
 
 def _gain_over_default(text: str) -> float | None:
-    """How many times shorter work was with a switch than by default, where one sentence tells both.
+    """Return the ratio of the default duration to that with a switch, if one sentence states both.
 
     `40 s with the default, 12 s with NUMPY_MADVISE_HUGEPAGE=0`
     """
-    say = language()
+    phrases = language()
     clauses = [(clause, _seconds(clause)) for clause in re.split(r"[,;] ", text)]
-    default = [max(took) for clause, took in clauses if took and say.has("by_default", clause)]
-    switched = [max(took) for clause, took in clauses if took and say.has("off", clause)]
-    if len(default) != 1 or len(switched) != 1 or default[0] < GAIN * switched[0]:
+    default = [max(took) for clause, took in clauses if took and phrases.has("by_default", clause)]
+    switched = [max(took) for clause, took in clauses if took and phrases.has("off", clause)]
+    if len(default) != 1 or len(switched) != 1 or default[0] < MIN_GAIN * switched[0]:
         return None
     return default[0] / switched[0]
 
 
-def _gain(part: str, before: Sequence[str], own: Sequence[str]) -> float | None:
-    """By how many times it got better, by the figures of the text; None if it has none that say so."""
+def _gain(part: str, before: Sequence[str], spans: Sequence[str]) -> float | None:
+    """Return the ratio of improvement by the figures in `part` and the text before it; None if there is none."""
     if times := _TIMES.search(part):
         return 2.0 if times["half"] else float(times["n"])
     if change := _FROM_TO.search(part):
         first, last = float(change["a"]), float(change["b"])
         return max(first, last) / min(first, last) if first and last and first > last else None
-    earlier = " ".join((*before, *own[:-1]))
-    if language().effects["growth"].search(part) and (left := _bytes(part)) and _bytes(earlier) >= GAIN * left:
-        return _bytes(earlier) / left
-    if (after := _seconds(part)) and (long := _seconds(earlier)) and max(long) >= GAIN * min(after):
-        return max(long) / min(after) if language().has("work_or_wait", part) else None
+    earlier = " ".join((*before, *spans[:-1]))
+    if language().effects["growth"].search(part) and (size := _bytes(part)) and _bytes(earlier) >= MIN_GAIN * size:
+        return _bytes(earlier) / size
+    if (new := _seconds(part)) and (old := _seconds(earlier)) and max(old) >= MIN_GAIN * min(new):
+        return max(old) / min(new) if language().has("work_or_wait", part) else None
     return None

@@ -1,13 +1,13 @@
-"""Parts of a text that need not be in order: mails above what they answer, pastes whose dates go back.
+"""Parts of a text that may not be in chronological order: mails above the mail they answer, pastes with earlier dates.
 
     On Mon, 9 Nov 2026 at 12:00, Bob Miller <bob@example.com> wrote:   above a quoted mail, with `>` or without
     From: Bob Miller
     Sent: Monday, November 9, 2026 12:00 PM                            Outlook; `Date:` elsewhere
-    2026-11-09 12:00:00 - Bob Miller (Additional comments)             ServiceNow: the newest comment is the first
+    2026-11-09 12:00:00 - Bob Miller (Additional comments)             ServiceNow: the newest comment comes first
     Mon Nov  9 12:00:00 UTC 2026                                       date(1), below the output of a later one
 
-Each part becomes an event of kind `text_part` at its first line, with its date as time and the depth of its quoting, if
-somebody is named whom it quotes. `thpdiag.host.text_order` brings them into order.
+Each part becomes an event of kind `text_part` at its first line, with its date as time, and with its depth of quoting
+if the quoted person is named. `thpdiag.host.text_order` sorts the parts.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from thpdiag.model import Citation, Clock, Event, Moment
 from thpdiag.model.facts import zoned_moment
 
 TEXT_PART = "text_part"
-MAX_PARTS = 2000  # of one text; beyond, its lines are taken to be in order
-MIN_STEP_BACK_SECONDS = 60.0  # by which a date is below an earlier one: clocks of two hosts differ by seconds
+MAX_PARTS = 2000  # in one text; with more, its lines are assumed to be in order
+MIN_STEP_BACK_SECONDS = 60.0  # by which a date precedes the last one: clocks of two hosts differ by seconds
 MAX_HEADER_LINES = 6  # of a mail
-# Commands whose dates are not of today.
+# Commands that print dates other than the current one.
 _OTHER_DATE = re.compile(
     r"(?:^|[;&|]\s{0,4})(?:sudo\s+)?(?:(?:uptime|who|last|stat|ls|find|rpm|dpkg|hwclock|systemctl)\b"
     r"|date\b.{0,40}\s(?:-[dr]|--))"
@@ -41,23 +41,25 @@ _CLOCK = re.compile(r"\b(\d\d?):(\d\d)(?::(\d\d))?(?:\s?([AaPp])\.?[Mm]\b)?(?:\s
 
 
 def mail_date(text: str) -> Moment | None:
-    """The first date with a time of day in a line; None if there is none, or if days and months may be mixed up.
+    """Return the first date with a time of day in a line; None if there is none, or if day and month are ambiguous.
 
     >>> mail_date("Sent: Monday, November 9, 2026 12:00 PM") == mail_date("Am 09.11.2026 um 12:00 schrieb Jan Maier:")
     True
     """
-    found = next((f for form in (_ISO, _DOTTED, _DAY_FIRST, _MONTH_FIRST) if (f := form.search(text))), None)
-    clock = _CLOCK.search(text, found.end()) or _CLOCK.search(text) if found else None
-    if found is None or clock is None:
+    date = next((match for form in (_ISO, _DOTTED, _DAY_FIRST, _MONTH_FIRST) if (match := form.search(text))), None)
+    clock = _CLOCK.search(text, date.end()) or _CLOCK.search(text) if date else None
+    if date is None or clock is None:
         return None
-    parts = found.groupdict()
+    parts = date.groupdict()
     month = int(parts["month"]) if "month" in parts else MONTHS[parts["name"].lower()]
     hour = int(clock[1]) if not clock[4] else int(clock[1]) % 12 + 12 * (clock[4] in "Pp")
     try:
-        at = datetime(int(parts["year"]), month, int(parts["day"]), hour, int(clock[2]), int(clock[3] or 0), tzinfo=UTC)
+        date_time = datetime(
+            int(parts["year"]), month, int(parts["day"]), hour, int(clock[2]), int(clock[3] or 0), tzinfo=UTC
+        )
     except ValueError:
         return None
-    return zoned_moment(at.timestamp(), clock[5] or "")
+    return zoned_moment(date_time.timestamp(), clock[5] or "")
 
 
 @dataclass(slots=True)
@@ -66,39 +68,39 @@ class _Part:
     depth: int
     time: Moment | None
     is_quote: bool = False
-    printed: Moment | None = None  # the last date that a command printed in it
+    printed: Moment | None = None  # the last date printed by a command
 
 
 class TextParts:
-    """The parts of one member, from its lines in their order."""
+    """Collects the parts of one member from its lines."""
 
     def __init__(self, member: str) -> None:
         self._member = member
         self._parts = [_Part(Citation(member, 1), 0, None)]
-        self._dates: dict[int, Moment | None] = {}  # by depth of quoting, of who is quoted there
+        self._dates: dict[int, Moment | None] = {}  # of the quoted mails, by depth of quoting
 
-    def quote(self, line: TextLine) -> None:
-        """What depth of quoting a line has."""
+    def add_line(self, line: TextLine) -> None:
+        """Begin a part if the depth of quoting changes."""
         if line.depth != self._parts[-1].depth:
             self._begin(line, line.depth, self._dates.get(line.depth))
 
-    def heading(self, lines: Sequence[TextLine]) -> None:
-        """A line that says who speaks next, and those behind it: a mail's date, and whether it is quoted."""
+    def add_heading(self, lines: Sequence[TextLine]) -> None:
+        """Add a line that introduces a speaker, with the lines after it, which may have the date of a mail."""
         line, *below = lines
-        date = mail_date(line.text) or mail_date(next((one.text for one in below if _SENT.match(one.text)), ""))
-        following = next((one.depth for one in below if one.text), 0)
+        date = mail_date(line.text) or mail_date(next((each.text for each in below if _SENT.match(each.text)), ""))
+        following = next((each.depth for each in below if each.text), 0)
         depth = max(following, line.depth) if line.text.endswith(":") else line.depth
-        self._dates = {quoted: of for quoted, of in self._dates.items() if quoted < depth} | {depth: date}
+        self._dates = {quoted: sent for quoted, sent in self._dates.items() if quoted < depth} | {depth: date}
         if depth == line.depth:
             self._begin(line, depth, date)
 
-    def date(self, line: TextLine, moment: Moment, command: str) -> None:
-        """A line that is nothing but a date, and the command that printed it, if any."""
+    def add_date(self, line: TextLine, moment: Moment, command: str) -> None:
+        """Add a line that consists of a date; `command` printed it, or is empty."""
         part = self._parts[-1]
         if moment.clock not in (Clock.UTC, Clock.LOCAL) or _OTHER_DATE.search(command):
             return
-        back = part.printed.minus(moment) if part.printed else None
-        if back is not None and back > MIN_STEP_BACK_SECONDS:
+        step_back = part.printed.minus(moment) if part.printed else None
+        if step_back is not None and step_back > MIN_STEP_BACK_SECONDS:
             self._begin(line, part.depth, moment)
         elif part.printed is None:
             part.time = moment
@@ -110,7 +112,7 @@ class TextParts:
             self._parts.append(_Part(cite, depth, time, depth > 0 and depth in self._dates))
 
     def events(self) -> list[Event]:
-        """All parts, if something tells their order."""
+        """Return all parts, empty if their order is unknown."""
         is_known = any(part.is_quote for part in self._parts) or sum(bool(part.time) for part in self._parts) > 1
         if not is_known or len(self._parts) > MAX_PARTS:
             return []

@@ -22,7 +22,7 @@ from typing import BinaryIO, NamedTuple
 
 from thpdiag.bundle import Limits, Member
 from thpdiag.bundle.member import LineDamage, number_lines, utf16_of
-from thpdiag.bundle.open import members_again
+from thpdiag.bundle.open import reread_members
 from thpdiag.detect.transcript import TextLine, clean, clean_lines
 from thpdiag.host.sibling_files import sibling_files
 from thpdiag.model import Citation
@@ -74,7 +74,7 @@ def reread(
     if not left:
         return
     suffixes = {suffix for path in left for suffix in _path_suffixes(path)}
-    for member in members_again([*paths, *sibling_files(paths)], suffixes.__contains__, limits, stdin):
+    for member in reread_members([*paths, *sibling_files(paths)], suffixes.__contains__, limits, stdin):
         if member.path not in left:
             continue
         yield member

@@ -19,7 +19,7 @@ from typing import BinaryIO, Literal, NamedTuple
 from thpdiag.bundle import Member, members
 from thpdiag.bundle.codecs import CHUNK
 from thpdiag.bundle.limits import interrupt_when_out_of_time, out_of_cpu_time
-from thpdiag.bundle.member import NEVER_TYPED, utf16_of, without_padding
+from thpdiag.bundle.member import NON_TEXT_BYTES, utf16_of, without_padding
 from thpdiag.bundle.open import STDIN, is_rereadable
 from thpdiag.detect import Detector, TaggedRecord
 from thpdiag.detect.session_clock import Group
@@ -229,7 +229,7 @@ class _InputBuilder:
             readings = [r for r in readings if r.record not in parts]
         self.readings.setdefault(member.path, []).extend(readings)
         problems = [r.record for r in readings if isinstance(r.record, Problem)]
-        if member.lined and len(problems) < len(readings):
+        if member.was_read_as_lines and len(problems) < len(readings):
             self.texts.add(member)
         self.problems += [*problems, *member.problems]
         rows = _input_records(member, readings, len(problems) + len(member.problems))
@@ -302,7 +302,7 @@ def _is_noise(head: bytes) -> bool:
         return False
     if len(head) < CHUNK:
         head = without_padding(head)
-    noise = len(head) - len(head.translate(None, NEVER_TYPED)) if len(head) >= CHUNK else head.count(0)
+    noise = len(head) - len(head.translate(None, NON_TEXT_BYTES)) if len(head) >= CHUNK else head.count(0)
     return noise > MAX_NOISE * len(head)
 
 

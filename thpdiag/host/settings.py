@@ -369,7 +369,7 @@ def _apply_boot_line(entry: ConfiguredSetting, boot: BootConfig) -> ConfiguredSe
         return entry
     if not boot.version:
         return replace(entry, is_certain=False)
-    if not platforms.looks_at_boot_line(boot.version):
+    if not platforms.respects_boot_line(boot.version):
         return entry
     return entry.without_effect(f"tuned {quoted(boot.version)} leaves enabled alone when the boot line sets it")
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from thpdiag.detect.timestamps import FARTHEST_ZONE
+from thpdiag.detect.timestamps import MAX_UTC_OFFSET_SECONDS
 from thpdiag.model import Citation, Event, Moment, Record
 from thpdiag.model.case import member_of
 from thpdiag.model.numeric import Ints, np
@@ -97,6 +97,6 @@ def _rank_parts(parts: Sequence[Event], deciding: Sequence[int]) -> list[int]:
 def _comparable_seconds(moments: Sequence[Moment]) -> list[float]:
     """Return the seconds of moments, all equal if the offset between their clocks may exceed their distance."""
     seconds = [moment.seconds for moment in moments]
-    is_near = any(abs(a - b) <= FARTHEST_ZONE for a, b in pairwise(sorted(seconds)))
+    is_near = any(abs(a - b) <= MAX_UTC_OFFSET_SECONDS for a, b in pairwise(sorted(seconds)))
     has_several_clocks = len({moment.clock for moment in moments}) > 1
     return [0.0] * len(seconds) if has_several_clocks and is_near else seconds

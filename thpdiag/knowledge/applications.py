@@ -1,4 +1,4 @@
-"""Applications that react to huge pages (applications.yaml): how to recognise them and what their makers say."""
+"""Applications that huge pages affect (applications.yaml): how to recognise them, and advice of their vendors."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _VERSION = re.compile(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}")  # `7.0.12-1.el8` is (
 
 
 class Application(NamedTuple):
-    """`comm`, `args`, `package` and so on are regular expressions (RE2). `stance`: disable, madvise, keep or depends.
+    """An application. `comm`, `args`, `package` and so on are regular expressions (RE2).
 
-    `asks`: it asks for huge pages itself. `by`: what its makers say of some versions and platforms only.
+    `stance`: disable, madvise, keep or depends. `asks`: the application itself requests huge pages. `by`: advice of its
+    vendor for some versions and platforms only.
     """
 
     name: str
@@ -38,7 +39,7 @@ class Application(NamedTuple):
 
 
 class Stance(NamedTuple):
-    """What the makers of an application say for one host."""
+    """The advice of an application's vendor for one host."""
 
     word: str
     advice: str
@@ -59,10 +60,10 @@ def application(name: str) -> Application | None:
     return next((app for app in applications() if app.name == name), None)
 
 
-@lru_cache(4096)  # a host runs thousands of processes of few programs, and every rule asks again
+@lru_cache(4096)  # a host has thousands of processes of few programs, and each rule asks for them
 def running_applications(comm: str, command: str) -> tuple[Application, ...]:
-    """The applications that a process is. Most processes are none, and one look at all names at once tells that."""
-    known_comm, known_args = _any_of("comm", any_comm=False), _any_of("args", any_comm=True)
+    """Return the applications of a process. Most processes have none, which one combined pattern determines."""
+    known_comm, known_args = _combined_pattern("comm", any_comm=False), _combined_pattern("args", any_comm=True)
     if not (known_comm.fullmatch(comm) or known_args.search(command)):
         return ()
     return tuple(
@@ -75,51 +76,52 @@ def running_applications(comm: str, command: str) -> tuple[Application, ...]:
 
 
 def application_of_package(package: str) -> Application | None:
-    """The application whose package this is."""
+    """Return the application of a package."""
     return next((app for app in applications() if app.package and _compile(app.package).fullmatch(package)), None)
 
 
 def version_in_command(command: str) -> Iterator[tuple[Application, str]]:
-    """Versions that the path of a program tells."""
+    """Yield applications with versions in the path of a program."""
     return _versions("version", command)
 
 
 def version_in_text(text: str) -> Iterator[tuple[Application, str]]:
-    """Versions that an application prints or logs of itself."""
+    """Yield applications with the versions that they print or log of themselves."""
     return _versions("says", text)
 
 
 def _versions(key: str, text: str) -> Iterator[tuple[Application, str]]:
-    if _any_of(key).search(text):
+    if _combined_pattern(key).search(text):
         for app in applications():
             pattern: str = getattr(app, key)
-            if pattern and (found := _compile(pattern).search(text)):
-                yield app, found[1]
+            if pattern and (match := _compile(pattern).search(text)):
+                yield app, match[1]
 
 
-def stance(app: Application, told: Mapping[str, str]) -> Stance:
-    """`told`: version (of the application), platform, os (its release), arch and kernel, as far as they are known."""
+def stance(app: Application, facts: Mapping[str, str]) -> Stance:
+    """Return the advice by the known facts: version (of the application), platform, os (release), arch and kernel."""
     for row in app.by:
-        if all(_holds(key, str(value), told) for key, value in row.items() if key not in ("stance", "advice")):
+        if all(_holds(key, str(value), facts) for key, value in row.items() if key not in ("stance", "advice")):
             return Stance(row["stance"], row["advice"])
     return Stance(app.stance, app.advice)
 
 
-def _holds(key: str, wanted: str, told: Mapping[str, str]) -> bool:
+def _holds(key: str, expected: str, facts: Mapping[str, str]) -> bool:
     """Whether a condition of a row holds: a bound of a version, or a pattern of a kernel or another word."""
     if key in _BOUNDS:
-        of, is_lower = _BOUNDS[key]
-        known, bound = (_VERSION.match(text) for text in (told.get(of, ""), wanted))
-        if not known or not bound:
+        name, is_lower = _BOUNDS[key]
+        versions = [_VERSION.match(text) for text in (facts.get(name, ""), expected)]
+        if not all(versions):
             return False
-        numbers, least = (tuple(map(int, found[0].split("."))) for found in (known, bound))
-        return (numbers >= least) is is_lower
-    return bool(told.get(key)) and bool(_compile(wanted if key == "kernel" else f"^(?:{wanted})$").search(told[key]))
+        version, bound = (tuple(map(int, match[0].split("."))) for match in versions if match)
+        return (version >= bound) is is_lower
+    pattern = expected if key == "kernel" else f"^(?:{expected})$"
+    return bool(facts.get(key)) and bool(_compile(pattern).search(facts[key]))
 
 
 @cache
-def _any_of(key: str, *, any_comm: bool | None = None) -> Any:
-    """One expression for all applications, or for those that are (not) known whatever the name of their process."""
+def _combined_pattern(key: str, *, any_comm: bool | None = None) -> Any:
+    """Return one pattern for all applications, or only for those with (without) a fixed process name."""
     chosen = (app for app in applications() if any_comm is None or (app.comm == ".*") is any_comm)
     return _compile("|".join(filter(None, (getattr(app, key) for app in chosen))))
 

@@ -1,4 +1,4 @@
-"""What people repeat about huge pages that is not so, and releases that were never made (claims.yaml)."""
+"""Common wrong claims about huge pages, and releases that never existed (claims.yaml)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 
 class Claims(NamedTuple):
-    """The ways to say each claim, and what turns a sentence into its opposite."""
+    """The phrases of each claim, and the words that negate a sentence."""
 
-    says: Mapping[str, re.Pattern[str]]
+    phrases: Mapping[str, re.Pattern[str]]
     unless: re.Pattern[str]
 
 
@@ -24,27 +24,27 @@ def _data() -> Any:
 
 @cache
 def _claims() -> Claims:
-    says = {name: re.compile("|".join(row["says"])) for name, row in _data()["claims"].items()}
-    return Claims(says, re.compile("|".join(_data()["unless"])))
+    phrases = {name: re.compile("|".join(row["says"])) for name, row in _data()["claims"].items()}
+    return Claims(phrases, re.compile("|".join(_data()["unless"])))
 
 
 def wrong_claims(sentence: str) -> Iterator[tuple[str, str]]:
-    """The claims that a sentence in lower case makes: the name of each, and the words that say it."""
-    known = _claims()
-    if not known.unless.search(sentence):
-        found = ((name, pattern.search(sentence)) for name, pattern in known.says.items())
-        yield from ((name, words[0]) for name, words in found if words)
+    """Yield name and words of each claim in a sentence in lower case."""
+    claims = _claims()
+    if not claims.unless.search(sentence):
+        matches = ((name, pattern.search(sentence)) for name, pattern in claims.phrases.items())
+        yield from ((name, match[0]) for name, match in matches if match)
 
 
 def answer(claim: str) -> str:
-    """What is so instead, in one sentence or two; empty if it is no claim of ours."""
+    """Return the correction of a claim in one or two sentences; empty if the claim is unknown."""
     row = _data()["claims"].get(claim)
     return str(row["answer"]) if row else ""
 
 
 def impossible_release(system: str) -> str:
-    """Why the release in the name of a distribution was never made; empty if it was, or if that is not known."""
+    """Return the reason why the release in a distribution's name cannot exist; empty if it can, or if unknown."""
     for row in _data()["releases"]:
-        if found := re.search(rf"\b(?:{row['name']})\D{{1,12}}0*({row['number']})", system):
-            return "" if re.fullmatch(row["form"], found[1]) else str(row["why"])
+        if match := re.search(rf"\b(?:{row['name']})\D{{1,12}}0*({row['number']})", system):
+            return "" if re.fullmatch(row["form"], match[1]) else str(row["why"])
     return ""

@@ -1,16 +1,16 @@
-"""Known issues (known_issues/*.yaml): defects of kernels and applications that have to do with huge pages, in which
-versions they are, what mends them and until when. docs/how-to/add-a-known-issue.md says what the keys mean.
+"""Known issues (known_issues/*.yaml): defects of kernels and applications related to huge pages, with affected versions
+and workarounds. docs/how-to/add-a-known-issue.md describes the keys.
 
-Versions are compared number by number. A kernel is of a line of releases that are made from each other, and versions of
-two lines are never compared: distributions take single changes into kernels that keep their old number.
+Versions are compared number by number. A kernel belongs to a line of successive releases, and versions of different
+lines are never compared, because distributions backport single changes to kernels that keep their old number.
 
-    el9_4, el9       5.14.0-427.13.1.el9_4    a minor release with its updates, and all of a major one
+    el9_4, el9       5.14.0-427.13.1.el9_4    a minor release with its updates, and the major release
     sles15.6         6.4.0-150600.23.87-default
     ubuntu6.8        6.8.0-45-generic         the kernels named generic and lowlatency, whose numbers are one series
     uek5.15          5.15.0-206.153.7.el9uek
     mainline         6.8.9, 6.8.9-300.fc40, 6.1.90-99.173.amzn2023, Debian's by its own version (6.1.90)
 
-Source of the forms: packages of the distributions, as `uname -r` and `uname -v` print them.
+Source of the version formats: packages of the distributions, as in the output of `uname -r` and `uname -v`.
 """
 
 from __future__ import annotations
@@ -26,21 +26,12 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 FOLDER = "known_issues"
 MAINLINE = "mainline"
-HARMS = (
-    "data",
-    "hang",
-    "stall",
-    "slow",
-    "memory",
-    "settings",
-    "crash",
-    "figures",
-    "security",
-)  # in the order in which they are listed
+# In the order in which they are listed.
+HARMS = ("data", "hang", "stall", "slow", "memory", "settings", "crash", "figures", "security")
 
 Numbers = tuple[int, ...]
 _NUMBERS = re.compile(r"\d{1,7}(?:[.-]\d{1,7}){0,9}")
-_LINES = (  # the first that is found; the groups behind the name of the line
+_LINES = (  # the first match counts; groups are inserted into the name of the line
     (re.compile(r"(\d+\.\d+)\.\d+-.*\.el\d+uek"), "uek{0}"),
     (re.compile(r".*\.el(\d+_\d+)(?:\.|$)"), "el{0}"),
     (re.compile(r".*\.el(\d+)(?:\.|$)"), "el{0}"),
@@ -60,9 +51,9 @@ _DEBIAN = re.compile(r"\bDebian (\d+\.\d+\.\d+)-")
 
 
 class Range(NamedTuple):
-    """Versions of one line (empty for those of an application): `from` included, the first `fixed` one not.
+    """Versions of one line (empty for an application) from `since` up to, but not including, `fixed`.
 
-    Without `fixed` none is known; then `last` is the last one that is known to be affected, of a line that goes on.
+    Without `fixed`, no fix is known, and `last` is the last version known to be affected.
     """
 
     line: str
@@ -72,9 +63,9 @@ class Range(NamedTuple):
 
 
 class Workaround(NamedTuple):
-    """`sets` are settings with the words that help, as in remedies.yaml; `back` what they are set to when it is over.
+    """A workaround: `sets` are settings and values, as in remedies.yaml; `back` the values that undo them.
 
-    `run` and `undo` are further commands. `until` says when to undo it.
+    `run` and `undo` are further commands. `until` states when to undo it.
     """
 
     sets: Mapping[str, Any] = {}
@@ -86,9 +77,9 @@ class Workaround(NamedTuple):
 
 
 class KnownIssue(NamedTuple):
-    """`needs` are conditions on facts by name: one_of, least and most, from and below (versions), matches (RE2).
+    """A known issue. `needs`: conditions on facts by name: one_of, least, most, from, below (versions), matches (RE2).
 
-    `mended` says what has the fix where that is no version of the kernel or the application.
+    `mended` names the component with the fix, if it is neither the kernel nor the application.
     """
 
     id: str
@@ -108,21 +99,21 @@ class KnownIssue(NamedTuple):
 
 
 class Catalogue(NamedTuple):
-    """All entries; `date` is the day on which they were last compared with their sources."""
+    """All entries; `date` is the day of the last comparison with their sources."""
 
     issues: tuple[KnownIssue, ...]
     date: str
 
 
 def family_names() -> list[str]:
-    """The files of the catalogue."""
+    """Return the names of the catalogue's files."""
     folder = files("thpdiag.knowledge") / FOLDER
     return sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".yaml"))
 
 
 @cache
 def catalogue() -> Catalogue:
-    """The entries of all families."""
+    """Load the entries of all families."""
     tables = [(name.removesuffix(".yaml"), load_shipped(f"{FOLDER}/{name}")) for name in family_names()]
     tables += [("packs", table) for table in pack_parts("known_issues.yaml")]
     issues = tuple(_issue(key, row, family) for family, table in tables for key, row in table["issues"].items())
@@ -130,13 +121,12 @@ def catalogue() -> Catalogue:
 
 
 def catalogue_words() -> str:
-    """Its date and how many entries it has."""
-    known = catalogue()
-    return f"{known.date}, {len(known.issues)} entries"
+    """Return the date and the number of entries as text."""
+    return f"{catalogue().date}, {len(catalogue().issues)} entries"
 
 
 def line_title(line: str) -> str:
-    """A line of kernels for people: `kernel of SLES 15 SP6`."""
+    """Return the title of a line of kernels: `kernel of SLES 15 SP6:`."""
     for prefix, name in (("el", "RHEL "), ("sles", "SLES "), ("ubuntu", "Ubuntu, Linux "), ("uek", "UEK, Linux ")):
         if line.startswith(prefix):
             rest = line.removeprefix(prefix).replace("_", ".")
@@ -151,8 +141,8 @@ def _issue(key: str, row: Mapping[str, Any], family: str) -> KnownIssue:
         name: tuple(value) if isinstance(value, list) else value for name, value in row.get("workaround", {}).items()
     }
     return KnownIssue(
-        key, **plain, family=family, kernels=tuple(_range(one) for one in row.get("kernels", ())),
-        app=app.get("name", ""), versions=tuple(_range(one) for one in app.get("versions", ())),
+        key, **plain, family=family, kernels=tuple(map(_range, row.get("kernels", ()))),
+        app=app.get("name", ""), versions=tuple(map(_range, app.get("versions", ()))),
         workaround=Workaround(**work),
     )  # fmt: skip
 
@@ -165,43 +155,43 @@ def _range(row: Mapping[str, Any]) -> Range:
 
 
 def numbers(version: str) -> Numbers:
-    """The numbers that a version begins with: 5.14.0-427.13.1.el9_4 is 5, 14, 0, 427, 13, 1."""
-    found = _NUMBERS.match(version.lstrip("vV"))
-    return tuple(int(number) for number in re.split("[.-]", found[0])) if found else ()
+    """Return the numbers at the beginning of a version: 5.14.0-427.13.1.el9_4 is 5, 14, 0, 427, 13, 1."""
+    match = _NUMBERS.match(version.lstrip("vV"))
+    return tuple(int(number) for number in re.split("[.-]", match[0])) if match else ()
 
 
 def kernel_version(release: str, build: str = "") -> tuple[tuple[str, ...], Numbers]:
-    """The lines that a kernel is of, the most exact first, and its numbers; no line where they do not tell.
+    """Return the lines of a kernel, the most specific first, and its numbers; no line if it is unknown.
 
-    `build` is what `uname -v` prints. Debian's release names only the interface, and its build the version.
+    `build` is the output of `uname -v`. On Debian the release has only the ABI, and the build the version.
     """
     for pattern, name in _LINES:
-        if found := pattern.match(release):
-            line = name.format(*found.groups())
+        if match := pattern.match(release):
+            line = name.format(*match.groups())
             return ((line, line.partition("_")[0]) if "_" in line else (line,)), numbers(release)
-    if found := _DEBIAN.search(build):
-        return (MAINLINE,), numbers(found[1])
+    if match := _DEBIAN.search(build):
+        return (MAINLINE,), numbers(match[1])
     return (), ()
 
 
 def place_in(ranges: tuple[Range, ...], version: Numbers) -> tuple[str, Range | None]:
-    """Where a version lies: `affected`, `fixed`, or `outside` of all; and the range that says so."""
-    for one in ranges:
-        if not (one.since and version < numbers(one.since)) and not _is_behind(one, version):
-            return "affected", one
-    mended = (one for one in ranges if one.fixed and version >= numbers(one.fixed) and _is_of_branch(one, version))
-    last = max(mended, key=lambda one: numbers(one.fixed), default=None)
+    """Return whether a version is `affected`, `fixed`, or `outside` of all ranges, and the range that determines it."""
+    for versions in ranges:
+        if not (versions.since and version < numbers(versions.since)) and not _is_after(versions, version):
+            return "affected", versions
+    fixed = (r for r in ranges if r.fixed and version >= numbers(r.fixed) and _is_in_branch_of_fix(r, version))
+    last = max(fixed, key=lambda versions: numbers(versions.fixed), default=None)
     return ("fixed", last) if last else ("outside", None)
 
 
-def _is_of_branch(one: Range, version: Numbers) -> bool:
-    """Whether a version is of the stable branch of a fix: of later ones of Linux itself the range does not tell."""
-    return one.line != MAINLINE or version[:2] == numbers(one.fixed)[:2]
+def _is_in_branch_of_fix(versions: Range, version: Numbers) -> bool:
+    """Whether a version is in the stable branch of a fix. A range is not valid for other branches of mainline Linux."""
+    return versions.line != MAINLINE or version[:2] == numbers(versions.fixed)[:2]
 
 
-def _is_behind(one: Range, version: Numbers) -> bool:
-    """Whether a version is later than a range; `last: 6.8` has all of 6.8."""
-    if one.fixed:
-        return version >= numbers(one.fixed)
-    end = numbers(one.last)
+def _is_after(versions: Range, version: Numbers) -> bool:
+    """Whether a version is later than a range; `last: 6.8` includes all of 6.8."""
+    if versions.fixed:
+        return version >= numbers(versions.fixed)
+    end = numbers(versions.last)
     return bool(end) and version[: len(end)] > end

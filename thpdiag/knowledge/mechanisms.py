@@ -10,9 +10,9 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 
 class Demand(NamedTuple):
-    """The counter of what asks for a mechanism, and the rate per second below which it is nothing.
+    """The counter of demand for a mechanism, and the rate per second below which the demand is negligible.
 
-    Rates of huge pages are those of 2 MiB.
+    Rates of huge pages are for pages of 2 MiB.
     """
 
     metric: str
@@ -20,15 +20,15 @@ class Demand(NamedTuple):
 
     @property
     def of_huge_pages(self) -> bool:
-        """Whether it counts huge pages, of which few are as much memory where they are larger."""
+        """Whether the metric counts huge pages, so that the rate depends on their size."""
         return self.metric.startswith("node_vmstat_thp_")
 
 
 class Mechanism(NamedTuple):
-    """`kind`: thp, alternative or none. One with a `demand` must be ruled out before "nothing found" is said.
+    """A mechanism. `kind`: thp, alternative or none. Those with a `demand` must be ruled out for "nothing found".
 
-    `looks_like`: mechanisms that it can be mistaken for. `leads_to`: those that follow from it where both are at work.
-    `noun`: what it is called in a denial, "Not memory pressure".
+    `looks_like`: mechanisms for which it can be mistaken. `leads_to`: mechanisms that it causes if both are present.
+    `noun`: its name in a denial, "Not memory pressure".
     """
 
     name: str
@@ -43,17 +43,18 @@ class Mechanism(NamedTuple):
 
 @cache
 def mechanisms() -> dict[str, Mechanism]:
-    found = {}
+    """Return all mechanisms by name."""
+    result = {}
     for name, row in load_shipped("mechanisms.yaml")["mechanisms"].items():
         demand = Demand(row["demand"]["of"], row["demand"]["per_hour"] / 3600) if "demand" in row else None
-        alike, further = tuple(row.get("looks_like", ())), tuple(row.get("leads_to", ()))
+        looks_like, leads_to = tuple(row.get("looks_like", ())), tuple(row.get("leads_to", ()))
         noun = row.get("noun", name.replace("-", " "))
-        found[name] = Mechanism(name, row["title"], row["sentence"], row["kind"], demand, alike, further, noun)
-    return found
+        result[name] = Mechanism(name, row["title"], row["sentence"], row["kind"], demand, looks_like, leads_to, noun)
+    return result
 
 
 def look_alikes(mechanism: str) -> tuple[str, ...]:
-    """The mechanisms that can be mistaken for this one."""
+    """Return the mechanisms that can be mistaken for this one."""
     return tuple(other.name for other in mechanisms().values() if mechanism in other.looks_like)
 
 
@@ -66,26 +67,26 @@ def _data() -> Mapping[str, Any]:
 
 
 def remedies() -> Mapping[str, Row]:
-    """All remedies by id; what the keys mean stands at the top of the file."""
-    found: Mapping[str, Row] = _data()["remedies"]
-    return found
+    """Return all remedies by id; the top of the file describes the keys."""
+    rows: Mapping[str, Row] = _data()["remedies"]
+    return rows
 
 
 def environment() -> Mapping[str, Sequence[str]]:
-    """Commands that write a variable into the drop-in of a unit, and take it `back`."""
-    found: Mapping[str, Sequence[str]] = _data()["environment"]
-    return found
+    """Return the commands that write a variable to the drop-in of a unit, and those that undo it (`back`)."""
+    commands: Mapping[str, Sequence[str]] = _data()["environment"]
+    return commands
 
 
 def cures(remedy: Row, mechanism: str) -> bool:
     """Whether a remedy cures a mechanism, or is the next step for it."""
-    told = remedy["cures"]
-    if told == "listed":
+    cured = remedy["cures"]
+    if cured == "listed":
         return any(row["mechanism"] == mechanism for row in remedy["variants"])
-    return told == "any" or mechanism in told
+    return cured == "any" or mechanism in cured
 
 
 def verifications(mechanism: str) -> Sequence[Row]:
-    """What to measure afterwards; the first row that fits the host counts."""
+    """Return the measurements that verify a remedy; the first row that applies to the host is used."""
     rows = _data()["verify"].get(mechanism) or _data()["verify"]["any"]
     return rows if isinstance(rows, list) else [rows]

@@ -1,13 +1,12 @@
-"""Words that rule packs bring: mechanisms, symbol families, vocabulary, paths, remedies, applications, known issues.
+"""Knowledge in rule packs: mechanisms, symbol families, vocabulary, paths, remedies, applications, known issues.
 
-A pack's folder `knowledge` has files that are called like ours and have the same form; `pack.yaml` in it says the
-prefix under which all its names stand, so that no name of a pack ever meets one of another pack, or of ours:
+The folder `knowledge` of a pack has files with the same names and format as the shipped ones. Its `pack.yaml` states
+the prefix of all its names, so that they never collide with shipped names or those of another pack:
 
     prefix: nfs        rules NFS-01; mechanisms, remedies, applications and known issues nfs-...; families and events
                        nfs_...; facts and metrics nfs..., node_nfs_...
 
-Without packs nothing of this is read. `load_shipped` joins the words of the packs in use to ours, so that all who ask
-see them alike.
+`load_shipped` merges the entries of the active packs into the shipped ones for all callers.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9][\w.:-]{0,80}", re.ASCII)
 
 
 class Form(NamedTuple):
-    """How entries of a section are named (`{}` is the prefix), which keys they must have and which they may have."""
+    """The form of a section's entries: names (`{}` is the prefix), required keys and optional keys."""
 
     names: tuple[str, ...]
     needs: frozenset[str]
@@ -49,7 +48,7 @@ _REMEDY = (
     "in_force environment"
 )
 _ISSUE = "kernels app needs workaround mended doubt"
-# By file and section; the section "" is the whole file.
+# By file and section; the section "" is the top level of the file.
 FORMS: Mapping[str, Mapping[str, Form]] = {
     "mechanisms.yaml": {"mechanisms": _form("{}-", "kind title sentence", "noun looks_like leads_to")},
     "symbols.yaml": {
@@ -62,54 +61,54 @@ FORMS: Mapping[str, Mapping[str, Form]] = {
     "known_issues.yaml": {"issues": _form("{}-", "title harm defect source date", _ISSUE)},
 }  # fmt: skip
 PLAIN = {"paths.yaml": ("files",), "remedies.yaml": ("verify",), "known_issues.yaml": ("checked",)}  # further sections
-Text = tuple[str, str, str]  # of a file: its name, its path for complaints, what it holds
-_in_use: dict[str, tuple[Text, ...]] = {}  # by the folder of the pack
+Text = tuple[str, str, str]  # name, path for error messages, and content of a file
+_active: dict[str, tuple[Text, ...]] = {}  # by the folder of the pack
 
 
 def use(folders: Iterable[Traversable]) -> None:
-    """Join the words of these packs to ours, and no others. RuleError names everything that is wrong with them."""
+    """Activate the knowledge of these packs only. Raise RuleError with all errors in them."""
     packs = {str(folder): texts for folder in folders if (texts := _texts(folder / FOLDER))}
-    if packs == _in_use:
+    if packs == _active:
         return
-    _in_use.clear()
+    _active.clear()
     _replace({})
-    words: dict[str, list[Mapping[str, Any]]] = {}
-    complaints: list[str] = []
+    added: dict[str, list[Mapping[str, Any]]] = {}
+    errors: list[str] = []
     prefixes: dict[str, str] = {}
     for texts in packs.values():
-        for name, data in _read(texts, prefixes, complaints):
-            words.setdefault(name, []).append(data)
-    if complaints:
-        raise RuleError("\n".join(complaints))
-    _replace(words)
-    _in_use.update(packs)
+        for name, data in _read(texts, prefixes, errors):
+            added.setdefault(name, []).append(data)
+    if errors:
+        raise RuleError("\n".join(errors))
+    _replace(added)
+    _active.update(packs)
 
 
 def pack_parts(name: str) -> Iterator[Mapping[str, Any]]:
-    """What the packs in use add to a file."""
+    """Yield the data that the active packs add to a file."""
     yield from yaml_nodes.ADDED.get(name, ())
 
 
 def text_of(folder: Traversable) -> str:
-    """All words of a pack in use, for a digest; empty where it brings none."""
-    return "".join(f"{name}\n{text}" for name, _, text in _in_use.get(str(folder), ()))
+    """Return all text of an active pack's knowledge, for a digest; empty if it has none."""
+    return "".join(f"{name}\n{text}" for name, _, text in _active.get(str(folder), ()))
 
 
 def prefix_of(folder: Traversable) -> str:
-    """The prefix of a pack in use; empty where it brings no words."""
-    texts = (text for name, _, text in _in_use.get(str(folder), ()) if name == PREFIX_FILE)
+    """Return the prefix of an active pack; empty if it has no knowledge."""
+    texts = (text for name, _, text in _active.get(str(folder), ()) if name == PREFIX_FILE)
     return next((str(yaml_nodes.load(text)["prefix"]) for text in texts), "")
 
 
-def _replace(words: Mapping[str, list[Mapping[str, Any]]]) -> None:
-    """Other words for all: what was computed of the former ones is forgotten.
+def _replace(added: Mapping[str, list[Mapping[str, Any]]]) -> None:
+    """Replace the data of packs and clear all caches in thpdiag.
 
-    Only a process that changes its packs has anything to forget, as tests do: a run takes its packs first.
+    This is needed only in processes that change their packs, such as tests: a run activates its packs first.
     """
-    if not words and not yaml_nodes.ADDED:
+    if not added and not yaml_nodes.ADDED:
         return
     yaml_nodes.ADDED.clear()
-    yaml_nodes.ADDED.update(words)
+    yaml_nodes.ADDED.update(added)
     for name, module in tuple(sys.modules.items()):
         if name.startswith("thpdiag."):
             for value in tuple(vars(module).values()):
@@ -120,9 +119,8 @@ def _replace(words: Mapping[str, list[Mapping[str, Any]]]) -> None:
 def _texts(folder: Traversable) -> tuple[Text, ...]:
     if not folder.is_dir():
         return ()
-    found = sorted((f for f in folder.iterdir() if f.name.endswith((".yaml", ".yml"))), key=lambda f: f.name)
     texts = []
-    for file in found:
+    for file in sorted((f for f in folder.iterdir() if f.name.endswith((".yaml", ".yml"))), key=lambda f: f.name):
         try:
             texts.append((file.name, str(file), file.read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError) as error:
@@ -131,50 +129,51 @@ def _texts(folder: Traversable) -> tuple[Text, ...]:
 
 
 def _read(
-    texts: tuple[Text, ...], prefixes: dict[str, str], complaints: list[str]
+    texts: tuple[Text, ...], prefixes: dict[str, str], errors: list[str]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The files of one pack, with what is wrong in them added to `complaints`."""
+    """Yield name and data of the valid files of one pack, and add the errors in the others to `errors`."""
     first = next((text for text in texts if text[0] == PREFIX_FILE), ("", texts[0][1].rpartition("/")[0], ""))
-    prefix = _own_prefix(first, prefixes, complaints)
+    prefix = _read_prefix(first, prefixes, errors)
     for name, path, text in texts:
         if name == PREFIX_FILE:
             continue
         if name not in (*FORMS, *PLAIN):
             known = ", ".join((*FORMS, "paths.yaml"))
-            complaints.append(f"{path}: a pack has no such file; it may have {known}{suggestion(name, FORMS)}")
+            errors.append(f"{path}: a pack has no such file; it may have {known}{suggestion(name, FORMS)}")
             continue
         try:
             data, places = load_with_places(text)
         except YamlError as error:
-            complaints.append(point_at(path, text, str(error), error.place))
+            errors.append(point_at(path, text, str(error), error.place))
             continue
-        wrong = [*_mistakes(name, data, prefix), *_names_of_ours(name, data)]
-        complaints += [point_at(path, text, message, places.get(where)) for where, message in wrong]
-        if not wrong:
+        mistakes = [*_mistakes(name, data, prefix), *_shipped_names(name, data)]
+        errors += [point_at(path, text, message, places.get(key_path)) for key_path, message in mistakes]
+        if not mistakes:
             yield name, data
 
 
-def _own_prefix(file: Text, prefixes: dict[str, str], complaints: list[str]) -> str:
+def _read_prefix(file: Text, prefixes: dict[str, str], errors: list[str]) -> str:
+    """Return the prefix of a pack, empty if it is missing or invalid."""
     _, path, text = file
     try:
         data = yaml_nodes.load(text) if text else {}
     except YamlError as error:
-        complaints.append(point_at(path, text, str(error), error.place))
+        errors.append(point_at(path, text, str(error), error.place))
         return ""
     prefix = str(data.get("prefix", "")) if isinstance(data, dict) else ""
     if not _PREFIX.fullmatch(prefix) or set(data) != {"prefix"}:
-        complaints.append(f"{path}: {PREFIX_FILE} says the prefix of all names: `prefix: nfs`, small letters, digits")
+        errors.append(f"{path}: {PREFIX_FILE} says the prefix of all names: `prefix: nfs`, small letters, digits")
         return ""
     if prefix in ("thp", "alt", "ctx"):
-        complaints.append(f"{path}: the prefix {prefix} is ours; a pack needs its own")
+        errors.append(f"{path}: the prefix {prefix} is ours; a pack needs its own")
     if other := prefixes.setdefault(prefix, path) if prefixes.get(prefix, path) != path else "":
-        complaints.append(f"{path}: the prefix {prefix} is that of {other}; a pack needs its own")
+        errors.append(f"{path}: the prefix {prefix} is that of {other}; a pack needs its own")
     prefixes[prefix] = path
     return prefix
 
 
 def _mistakes(file: str, data: Any, prefix: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """What is wrong in a file, and where."""
+    """Yield key path and message of each mistake in a file."""
     if not isinstance(data, dict):
         yield (), f"{file} is a mapping"
         return
@@ -194,36 +193,36 @@ def _mistakes(file: str, data: Any, prefix: str) -> Iterator[tuple[tuple[str | i
                 yield from _entry_mistakes(file, forms[section], (section, name), row, prefix)
 
 
-def _names_of_ours(file: str, data: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """A prefix may be the beginning of a name that we have already."""
+def _shipped_names(file: str, data: Any) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield a mistake for each name that exists in the shipped file, which may have names with the same prefix."""
     if not isinstance(data, dict) or file not in FORMS or file == "known_issues.yaml":
         return
-    ours = yaml_nodes.load_shipped(file)
+    shipped = yaml_nodes.load_shipped(file)
     for section in FORMS[file]:
         entries = data.get(section, {}) if section else data
         for name in entries if isinstance(entries, dict) else ():
-            if name in (ours[section] if section else ours):
+            if name in (shipped[section] if section else shipped):
                 yield (section, name) if section else (name,), f"thpdiag has '{name}' already; call it otherwise"
 
 
 def _plain_mistakes(section: str, entries: Any, prefix: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Of what to verify, which is by mechanism; of paths; of the day on which known issues were checked."""
+    """Yield the mistakes in sections without a form: `verify` (by mechanism), `files` (paths), `checked` (a date)."""
     if section == "verify":
         for name in entries if isinstance(entries, dict) else ("?",):
             if not name.startswith(f"{prefix}-"):
                 yield (section, name), f"'{name}' is no mechanism of this pack"
     elif section == "files":
-        if not isinstance(entries, list) or not all(isinstance(one, str) for one in entries):
+        if not isinstance(entries, list) or not all(isinstance(pattern, str) for pattern in entries):
             yield (section,), "files is a list of patterns of paths on the host, matched whole"
             return
-        for i, one in enumerate(entries):
-            if why := _pattern_mistake(one):
+        for i, pattern in enumerate(entries):
+            if why := _pattern_mistake(pattern):
                 yield (section, i), why
 
 
 def _pattern_mistake(pattern: str) -> str:
-    """Why RE2 does not take it; patterns of strangers never backtrack."""
-    import re2  # only where a pack brings patterns
+    """Return why RE2 rejects a pattern, or empty. Patterns of packs are compiled by RE2, which does not backtrack."""
+    import re2  # only needed for packs with patterns
 
     quiet = re2.Options()
     quiet.log_errors = False
@@ -237,6 +236,7 @@ def _pattern_mistake(pattern: str) -> str:
 def _entry_mistakes(
     file: str, form: Form, where: tuple[str, ...], row: Any, prefix: str
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield the mistakes in one entry."""
     name = where[-1]
     begins = tuple(text.format(prefix) for text in form.names)
     if not name.startswith(begins) or not _NAME.fullmatch(name):

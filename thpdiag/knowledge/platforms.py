@@ -1,7 +1,7 @@
 """Kernels (kernels.yaml), distributions (platforms.yaml) and start-up files (start_up.yaml).
 
-Eras of kernels and their defaults; how settings are written, made to last and taken back on each family of
-distributions; where they are set at boot, in which order, and by which profiles.
+Kernel eras and their defaults; how settings are written, persisted and undone on each family of distributions; where
+they are set at boot, in which order, and by which profiles.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
-ERA_OF_SIZES = "E8"  # the first that has huge pages of several sizes: 6.8
+ERA_OF_SIZES = "E8"  # the first era with huge pages of several sizes: 6.8
 
 
 class Era(NamedTuple):
-    """`defrag` is the default of that setting; `thp` is False without THP."""
+    """A kernel era. `defrag` is the default of that setting; `thp` is False if the kernel has no THP."""
 
     id: str
     defrag: str
@@ -32,37 +32,37 @@ def _data() -> Any:
 
 @cache
 def era(release: str) -> Era | None:
-    """The era of a kernel release, None if it is not known."""
+    """Return the era of a kernel release, None if it is unknown."""
     for row in _data()["releases"]:
-        found = re.match(row["match"], f"{release}." if release.count(".") < 2 else release)
-        if found and ("build_below" not in row or int(found[1]) < int(row["build_below"])):
-            known = _data()["eras"].get(row["era"], {})
-            return Era(row["era"], known.get("defrag", ""), row.get("thp") != "no", row["source"])
+        match = re.match(row["match"], f"{release}." if release.count(".") < 2 else release)
+        if match and ("build_below" not in row or int(match[1]) < int(row["build_below"])):
+            entry = _data()["eras"].get(row["era"], {})
+            return Era(row["era"], entry.get("defrag", ""), row.get("thp") != "no", row["source"])
     return None
 
 
 def eras() -> tuple[str, ...]:
-    """The names of all eras."""
+    """Return the ids of all eras."""
     return tuple(_data()["eras"])
 
 
 def era_of_behaviour(name: str) -> str:
-    """The code of the era of which a rule names the behaviour; any other word as it is."""
+    """Return the id of the era with a behaviour as named in rules; other words are unchanged."""
     return next((code for code, row in _data()["eras"].items() if row["behaviour"] == name), name)
 
 
 def behaviours() -> tuple[str, ...]:
-    """The behaviours of all eras, as rules name them."""
+    """Return the behaviours of all eras, as named in rules."""
     return tuple(row["behaviour"] for row in _data()["eras"].values())
 
 
 def fault_policy(era_id: str) -> str:
-    """What a page fault of an era does for a huge page, in words."""
+    """Return a description of how page faults allocate huge pages in an era."""
     return str(_data()["eras"].get(era_id, {}).get("fault", "not known"))
 
 
 def enabled_default(release: str, system: str) -> tuple[str, str] | None:
-    """The distribution's default of `enabled` and where that is from, None if it is not known."""
+    """Return the distribution's default of `enabled` and its source, None if it is unknown."""
     for row in _data()["enabled_defaults"]:
         if ("release" in row and re.search(row["release"], release)) or ("os" in row and re.search(row["os"], system)):
             return row["value"], row["source"]
@@ -70,7 +70,7 @@ def enabled_default(release: str, system: str) -> tuple[str, str] | None:
 
 
 class Family(NamedTuple):
-    """Command templates. Where `boot` is empty all settings are written at start."""
+    """Command templates of a family of distributions. If `boot` is empty, all settings are written at start."""
 
     name: str
     boot: tuple[str, ...]
@@ -91,25 +91,24 @@ def _platforms_data() -> Mapping[str, Any]:
 
 @cache
 def family(platform: str) -> Family:
-    """The family of a platform; the last one takes all."""
+    """Return the family of a platform; the last family matches all."""
     usual = _platforms_data()["usual"]
     name, row = next((n, r) for n, r in _platforms_data()["families"].items() if re.fullmatch(r["platform"], platform))
-    told = {key: tuple(row.get(key, usual.get(key, ()))) for key in Family._fields if key != "name"}
-    return Family(name, **told)
+    return Family(name, **{key: tuple(row.get(key, usual.get(key, ()))) for key in Family._fields if key != "name"})
 
 
 def directory(platform: str) -> str:
-    """The directory of the settings below /sys/kernel/mm, empty if the platform does not tell."""
+    """Return the directory of the settings below /sys/kernel/mm, empty if the platform does not determine it."""
     return _platform_value("directory", platform)
 
 
 def era_of_platform(platform: str) -> str:
-    """The era of the distribution's own kernel, empty if it is not known."""
+    """Return the era of the distribution's kernel, empty if it is unknown."""
     return _platform_value("eras", platform)
 
 
 def accepted_words(setting: str, platform: str, era: str) -> frozenset[str] | None:
-    """The words that a setting takes, None for numbers."""
+    """Return the valid words of a setting, None for numbers."""
     for row in _platforms_data()["accepts"].get(setting, ()):
         if re.fullmatch(row.get("platform", ".*"), platform) and re.fullmatch(row.get("era", ".*"), era):
             return frozenset(row["values"])
@@ -121,14 +120,14 @@ def _platform_value(key: str, platform: str) -> str:
 
 
 class Place(NamedTuple):
-    """A kind of start-up file; of two with another `rank` the higher one writes later."""
+    """A kind of start-up file; files with a higher `rank` are applied later."""
 
     name: str
     rank: int
 
 
 class Shipped(NamedTuple):
-    """What a profile or note writes as it is shipped."""
+    """A setting in a profile or note as shipped."""
 
     setting: str
     value: str
@@ -142,42 +141,45 @@ def _start_up_data() -> Mapping[str, Any]:
 
 @cache
 def start_up_place(path: str, platform: str) -> Place:
-    """What a start-up file is, on a host of a platform."""
+    """Return the kind of a start-up file on a platform."""
     row = next(row for row in _start_up_data()["places"] if re.search(row["path"], path or "."))
-    one_by_one = re.fullmatch(_start_up_data()["sequential"], platform) is not None
-    return Place(row["name"], row.get("early_rank", row["rank"]) if one_by_one else row["rank"])
+    is_sequential = re.fullmatch(_start_up_data()["sequential"], platform) is not None
+    return Place(row["name"], row.get("early_rank", row["rank"]) if is_sequential else row["rank"])
 
 
 def settings_of_profile(name: str, version: str) -> Iterator[Shipped]:
-    """What a profile of tuned writes as shipped with a version; nothing where the version is not known."""
+    """Yield the settings of a tuned profile as shipped with a version; none if the version is unknown."""
     for row in _start_up_data()["tuned"]["profiles"]:
-        known = bool(version) and re.fullmatch(row["profile"], name) is not None
-        if known and _numbers(row.get("from", "0")) <= _numbers(version) < _numbers(row.get("below", "9999")):
+        matches = bool(version) and re.fullmatch(row["profile"], name) is not None
+        if matches and _numbers(row.get("from", "0")) <= _numbers(version) < _numbers(row.get("below", "9999")):
             yield Shipped(row["setting"], row["value"], row["source"])
 
 
 def settings_of_switched_profile(name: str, version: str) -> Mapping[str, str] | None:
-    """The same of all versions from 2.5 on where it is not known; None of a profile that tuned does not ship."""
+    """Return the settings of a tuned profile; None if tuned does not ship it.
+
+    If the version is unknown, return those of all versions since 2.5, or None if they differ.
+    """
     data = _start_up_data()["tuned"]
     versions = (version,) if version else data["turns"]
-    found = [{one.setting: one.value for one in settings_of_profile(name, one_version)} for one_version in versions]
+    first, *others = ({row.setting: row.value for row in settings_of_profile(name, v)} for v in versions)
     shipped = any(re.fullmatch(row["profile"], name) for row in (*data["profiles"], {"profile": data["others"]}))
-    return found[0] if shipped and all(one == found[0] for one in found) else None
+    return first if shipped and all(settings == first for settings in others) else None
 
 
-def looks_at_boot_line(version: str) -> bool:
-    """Whether tuned leaves `enabled` alone when the boot line sets it; an unknown version is taken for a newer one."""
-    return not version or _numbers(version) >= _numbers(_start_up_data()["tuned"]["looks_at_boot_line"])
+def respects_boot_line(version: str) -> bool:
+    """Whether tuned does not change `enabled` if the boot line sets it; an unknown version is assumed to be new."""
+    return not version or _numbers(version) >= _numbers(_start_up_data()["tuned"]["respects_boot_line"])
 
 
 def tuned_version(release: str) -> str:
-    """The version of tuned that the distribution of a kernel has, empty if the kernel does not tell."""
+    """Return the version of tuned in the distribution of a kernel, empty if the kernel does not determine it."""
     rows = _start_up_data()["tuned"]["versions"]
     return next((str(row["version"]) for row in rows if re.match(row["release"], release)), "")
 
 
 def settings_of_note(note: str) -> Iterator[Shipped]:
-    """What a note of saptune writes as shipped."""
+    """Yield the settings of a saptune note as shipped."""
     for row in _start_up_data()["saptune"]:
         if row["note"] == note:
             yield Shipped(row["setting"], row["value"], row["source"])

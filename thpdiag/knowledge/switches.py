@@ -1,4 +1,4 @@
-"""What shows the effect of a switched setting, and which settings go together (switches.yaml)."""
+"""Figures that show the effect of a switched setting, and settings that belong together (switches.yaml)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 
 
 class Compared(NamedTuple):
-    """A figure of both sides of a switch: see switches.yaml."""
+    """A figure that is compared between both values of a setting; see switches.yaml."""
 
     title: str
     unit: str
@@ -21,20 +21,19 @@ class Compared(NamedTuple):
 
 @cache
 def switches() -> Mapping[str, Any]:
-    """The whole file."""
     return load_shipped("switches.yaml")
 
 
 @cache
 def compared_figures() -> Mapping[str, Compared]:
-    """All figures by their name."""
+    """Return all figures by name."""
     kinds = switches()["effects"].values()
     return {name: Compared(**row | {"names": tuple(row["names"])}) for kind in kinds for name, row in kind.items()}
 
 
 @cache
 def permissiveness(setting: str, value: str) -> float:
-    """How much a value of a setting allows, to be compared with its other values."""
+    """Return a number that ranks the values of a setting by how much they allow."""
     if value.isdecimal():
         return -float(value) if setting.endswith(tuple(switches()["less_is_more"])) else float(value)
     words = ["no", "yes"] if setting.endswith("khugepaged.defrag") else switches()["permissive"]

@@ -1,8 +1,8 @@
-"""Function names: what they are called when the compiler's additions are taken off, and which family they belong to.
+"""Normalised function names, without additions of the compiler, and the symbol families they belong to.
 
     __alloc_pages_slowpath.constprop.0 -> __alloc_pages_slowpath -> page_alloc
 
-Families are in symbols.yaml, each with its source. One function may belong to several families.
+Families are in symbols.yaml, each with its source. A function may belong to several families.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from typing import NamedTuple
 from thpdiag.errors import RuleError
 from thpdiag.knowledge.yaml_nodes import load_shipped
 
-_BEFORE = re.compile(
-    r"(?:\? |\[[k.guHm]\] "  # unreliable frames of the kernel log, the place
-    r"|__pfx_|__pi_(?=[a-z_])"  # what is before a function (6.2 and later), its position-independent copy (arm64)
-    r"|\.(?=[a-z_]))"  # 64-bit PowerPC of before ELFv2: the code of a function, without the dot its descriptor
+_PREFIX = re.compile(
+    r"(?:\? |\[[k.guHm]\] "  # unreliable frames of the kernel log, the CPU mode
+    r"|__pfx_|__pi_(?=[a-z_])"  # padding before a function (6.2 and later), its position-independent copy (arm64)
+    r"|\.(?=[a-z_]))"  # 64-bit PowerPC before ELFv2: the code of a function; the name without dot is its descriptor
 )
-_AFTER = re.compile(
+_SUFFIX = re.compile(
     r"(?:\+0x[0-9a-f]{1,16}(?:/0x[0-9a-f]{1,16})?"  # offset, size
     r"|\.(?:isra|constprop|part|clone|lto_priv|__uniq)\.\d+|\.llvm\.[0-9a-f]+"  # compilers; clone: GCC before 4.6
     r"|\.cold(?:\.\d+)?|\.localalias(?:\.\d+)?"
     r"|_\[[kijw]\]"  # folded stacks
-    r"| \[[^\]\s]{1,64}\]| \(inlined\)"  # the place, the mark of perf script
+    r"| \[[^\]\s]{1,64}\]| \(inlined\)"  # the module, the mark of perf script
     r"|_noprof)$"  # memory allocation profiling, 6.10 and later
 )
-# Mapping symbols of ARM tell code from data; perf before 5.16 takes those of modules for functions.
+# Mapping symbols of ARM separate code from data; perf before 5.16 treats those of modules as functions.
 _UNRESOLVED = re.compile(r"(?:\[unknown\]|\[.{1,200}\]|(?:0x)?[0-9a-f]{8,16}|\$[adtx](?:\.\w{1,40})?|)$")
 _IDLE_TASK = re.compile(r"(?:swapper(?:/\d+)?|\[?idle\]?|:0|kworker/\d+:\d+)?$")
-_MAX_NAME_CHARS = 4000  # characters; longer names (C++ templates) are left as they are
+_MAX_NAME_CHARS = 4000  # longer names (C++ templates) are not normalised
 
 
 class NameSet:
-    """Names, of which a star at the end or at the beginning stands for any text."""
+    """A set of names, with a star for any text at the end or the beginning."""
 
     def __init__(self, names: Iterable[str]) -> None:
         names = tuple(names)
@@ -52,53 +52,47 @@ class NameSet:
 
 
 class Family(NamedTuple):
-    """Functions of one kind of work. `title` names it in a sentence, `ambiguous` names count in some tasks only.
-
-    `objects` are those of programs that hold the functions; None: the kernel's. `listed`: whether its share of a
-    profile says something by itself.
-    """
+    """Functions of one kind of work."""
 
     name: str
-    title: str
+    title: str  # as used in a sentence
     means: str
     symbols: NameSet
     source: str
-    ambiguous: NameSet
-    objects: re.Pattern[str] | None = None
-    listed: bool = True
+    ambiguous: NameSet  # names that belong to the family only in some tasks
+    objects: re.Pattern[str] | None = None  # program objects with the functions; None: the kernel
+    listed: bool = True  # its share of a profile is meaningful by itself
 
     def matches(self, name: str) -> bool:
-        """Whether the normalised name belongs to the family by itself."""
+        """Whether a normalised name belongs to the family in any task."""
         return name in self.symbols
 
     def doubtful(self, name: str) -> bool:
-        """Whether the name belongs to the family in some tasks only (`is_idle` knows which)."""
+        """Whether a name belongs to the family only in some tasks (see `is_idle`)."""
         return name in self.ambiguous
 
 
 def normalise(name: str) -> str:
-    """The function's own name: no offset, no mark of the place, nothing that the compiler or the kernel build added."""
+    """Return the name of a function without offset, module, and additions of the compiler or kernel build."""
     name = name.strip()
     if len(name) > _MAX_NAME_CHARS:
         return name
-    while found := _BEFORE.match(name):
-        name = name[found.end() :]
-    while found := _AFTER.search(name):
-        if not found.start():
-            break
-        name = name[: found.start()]
+    while prefix := _PREFIX.match(name):
+        name = name[prefix.end() :]
+    while (suffix := _SUFFIX.search(name)) and suffix.start():
+        name = name[: suffix.start()]
     return name
 
 
 @cache
 def families() -> Mapping[str, Family]:
-    """All families by name, read once."""
+    """Return all families by name."""
     raw = load_shipped("symbols.yaml")["families"]
     return MappingProxyType({name: _family(name, raw) for name in raw})
 
 
 class TaskGroup(NamedTuple):
-    """Commands that rules leave out together. `title` names them in a sentence."""
+    """Commands that rules exclude together. `title` is their name in a sentence."""
 
     title: str
     names: NameSet
@@ -106,7 +100,7 @@ class TaskGroup(NamedTuple):
 
 @cache
 def task_groups() -> Mapping[str, TaskGroup]:
-    """All groups of tasks by name, read once."""
+    """Return all groups of tasks by name."""
     raw = load_shipped("symbols.yaml")["tasks"]
     return MappingProxyType({name: TaskGroup(row["title"], NameSet(row["names"])) for name, row in raw.items()})
 
@@ -146,7 +140,7 @@ def _names_of_all_families() -> NameSet:
 
 @lru_cache(maxsize=8192)
 def families_of(name: str) -> tuple[str, ...]:
-    """The families that a normalised name belongs to by itself; most names are in none."""
+    """Return the families of a normalised name; empty for most names."""
     if name not in _names_of_all_families():
         return ()
     return tuple(family.name for family in families().values() if family.matches(name))
@@ -158,11 +152,11 @@ def is_unresolved(name: str) -> bool:
 
 
 def is_idle(name: str, comm: str = "") -> bool:
-    """Whether a sample with this leaf function in this task is a CPU without work.
+    """Whether a sample with this leaf function in this task is from an idle CPU.
 
-    Halting is idling only in an idle task: in a virtual machine, tasks that wait for a spin lock halt too. Kernels
-    before 3.3 or so show the idle tasks of further CPUs under the name of a kworker. An idle task does nothing but
-    idle and interrupts, so that its unresolved samples count as idle.
+    Halting means idling only in an idle task: in a virtual machine, tasks that wait for a spin lock halt too. Kernels
+    before about 3.3 show the idle tasks of further CPUs under the name of a kworker. An idle task only idles and
+    handles interrupts, so its unresolved samples count as idle.
     """
     idle = families()["idle"]
     if idle.matches(name):
@@ -173,5 +167,5 @@ def is_idle(name: str, comm: str = "") -> bool:
 
 
 def is_idle_task(comm: str) -> bool:
-    """Whether a command is that of a CPU's idle task, or may be (`is_idle`)."""
+    """Whether a command is, or may be, the idle task of a CPU (see `is_idle`)."""
     return _IDLE_TASK.match(comm) is not None

@@ -1,5 +1,5 @@
-"""Work that is measured: figures that load generators and programs print, a program's own switch for huge pages, and
-what people change on a host between two measurements (workloads.yaml).
+"""Workloads (workloads.yaml): figures in the output of load generators and programs, options of programs for huge
+pages, and changes by operators between two measurements.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _PLACE = re.compile(r"\{([a-z]\w*)\}")
 
 
 class Figure(NamedTuple):
-    """A line that tells something of the work done.
+    """A line of output with a figure of the work done.
 
-    `heading` names the lines below it, `under` the heading above. Without a `tool` any program prints it.
+    `heading` names the lines below it, `under` the heading above. Without `tool`, any program may print it.
     """
 
     line: re.Pattern[str]
@@ -31,7 +31,7 @@ class Figure(NamedTuple):
 
 
 class WorkLines(NamedTuple):
-    """What load generators and programs print of their work: see workloads.yaml."""
+    """Patterns of the output of load generators and programs; see workloads.yaml."""
 
     figures: tuple[Figure, ...]
     opens: re.Pattern[str]
@@ -41,7 +41,7 @@ class WorkLines(NamedTuple):
 
 
 class Switches(NamedTuple):
-    """Patterns with what they mean: a program's own switch on its command line and in files, and changes by people."""
+    """Patterns and values of program options, on command lines and in files, and of changes by operators."""
 
     own: tuple[tuple[re.Pattern[str], str], ...]
     configured: tuple[tuple[re.Pattern[str], str], ...]
@@ -50,61 +50,61 @@ class Switches(NamedTuple):
 
 @cache
 def work_lines() -> WorkLines:
-    """The figures, compiled."""
-    known = load_shipped("workloads.yaml")
+    """Return the compiled figures."""
+    data = load_shipped("workloads.yaml")
     lines = [
-        row | {"line": _PLACE.sub(lambda name: f"(?P<{name[1]}>{_NUMBER})", row["line"])} for row in known["figures"]
+        row | {"line": _PLACE.sub(lambda name: f"(?P<{name[1]}>{_NUMBER})", row["line"])} for row in data["figures"]
     ]
     opening = [row["line"] for row in lines if row.get("tool") and not row.get("under")]
     anonymous = [re.sub(r"\(\?P<\w+>", "(?:", line) for line in opening]
     return WorkLines(
         figures=tuple(Figure(**row | {"line": re.compile(row["line"], re.ASCII)}) for row in lines),
-        opens=re.compile("|".join(f"(?:{_from_start(line)})" for line in (*anonymous, known["opens"])), re.ASCII),
-        rest=re.compile("|".join(f"(?:{line})" for line in known["rest"]), re.ASCII),
-        units=known["units"],
-        warms=frozenset(tool for tool, row in known["tools"].items() if row["warms"]),
+        opens=re.compile("|".join(f"(?:{_from_start(line)})" for line in (*anonymous, data["opens"])), re.ASCII),
+        rest=re.compile("|".join(f"(?:{line})" for line in data["rest"]), re.ASCII),
+        units=data["units"],
+        warms=frozenset(tool for tool, row in data["tools"].items() if row["warms"]),
     )
 
 
 @cache
 def switches() -> Switches:
-    """The switches and changes, compiled."""
-    known = load_shipped("workloads.yaml")
+    """Return the compiled options and changes."""
+    data = load_shipped("workloads.yaml")
     return Switches(
-        own=tuple((re.compile(rf"(?<!\S){word}"), value) for row in known["own"] for value, word in row.items()),
+        own=tuple((re.compile(rf"(?<!\S){word}"), value) for row in data["own"] for value, word in row.items()),
         configured=tuple(
             (re.compile(rf"(?<![\w-]){word}"), value)
-            for row in (*known["own"], *known["configured"])
+            for row in (*data["own"], *data["configured"])
             for value, word in row.items()
         ),
-        changes=tuple((re.compile(row["command"]), row["what"]) for row in known["changes"]),
+        changes=tuple((re.compile(row["command"]), row["what"]) for row in data["changes"]),
     )
 
 
 def _from_start(pattern: str) -> str:
-    """The pattern for a match, not a search."""
+    """Return a pattern for `match` that is equivalent to one for `search`."""
     return pattern.removeprefix("^") if pattern.startswith("^") else f".{{0,400}}?{pattern}"
 
 
 def own_switch(command: str) -> tuple[str, str]:
-    """A command without a program's own switch for huge pages, and what that says: always, never, or nothing.
+    """Return a command without the program's option for huge pages, and its value: always, never, or empty.
 
     >>> own_switch("java -XX:+UseTransparentHugePages -jar a.jar")
     ('java -jar a.jar', 'always')
     """
     for pattern, value in switches().own:
-        if found := pattern.search(command):
-            return " ".join(f"{command[: found.start()]} {command[found.end() :]}".split()), value
+        if option := pattern.search(command):
+            return " ".join(f"{command[: option.start()]} {command[option.end() :]}".split()), value
     return " ".join(command.split()), ""
 
 
 def configured_switch(text: str) -> str:
-    """What the last of such switches in a configuration says: always, madvise, never, default, or nothing."""
-    found = ((match.start(), value) for known, value in switches().configured for match in known.finditer(text))
-    return max(found, default=(0, ""))[1]
+    """Return the value of the last option in a configuration: always, madvise, never, default, or empty."""
+    options = ((match.start(), value) for pattern, value in switches().configured for match in pattern.finditer(text))
+    return max(options, default=(0, ""))[1]
 
 
 def changes_of(command: str) -> list[tuple[str, str]]:
-    """What a command changes on the host, and of what: ("restart", "mysqld")."""
-    found = ((pattern.search(command), what) for pattern, what in switches().changes)
-    return [(what, (match.groupdict().get("of") or "").removesuffix(".service")) for match, what in found if match]
+    """Return the changes that a command makes on the host, with their object: ("restart", "mysqld")."""
+    changes = ((pattern.search(command), kind) for pattern, kind in switches().changes)
+    return [(kind, (match.groupdict().get("of") or "").removesuffix(".service")) for match, kind in changes if match]

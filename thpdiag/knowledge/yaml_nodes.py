@@ -1,14 +1,14 @@
-"""YAML with the place of every node: strict for files of strangers, quick for our own; errors with line and caret.
+"""YAML with the position of every node: strict for untrusted files, fast for shipped ones; errors with line and caret.
 
-Files of strangers are read with limits on size, depth and number of nodes, and without aliases, anchors and merge keys.
-What is usual in them is read by libyaml's events, which do not recurse; the rest, and what a complaint needs, by
-PyYAML's own scanner: libyaml's composer, which files shipped with thpdiag may use, crashes on deep nesting.
-Booleans of YAML 1.1 (`yes`, `on`) and its sexagesimal numbers (`12:30`) stay strings: a rule that says `is: never`
-or `is: yes` means the word.
+Untrusted files are read with limits on size, depth and number of nodes, and without aliases, anchors and merge keys.
+Common syntax is read by libyaml's events, which do not recurse; other syntax, and positions for error messages, by
+PyYAML's own scanner, because libyaml's composer, which is used for shipped files, crashes on deep nesting. Booleans of
+YAML 1.1 (`yes`, `on`) and its sexagesimal numbers (`12:30`) remain strings, so that `is: never` and `is: yes` in a rule
+are words.
 
-What the shipped files say stands once more in `shipped.tsv`, as JSON by the checksum of the YAML, so that a run need
-not parse 100 files of YAML (0.15 s); a file that was edited since is parsed. `describe_shipped` writes it (`BLESS=1`
-and tests/knowledge/test_shipped.py).
+`shipped.tsv` has the content of the shipped files as JSON, by the checksum of the YAML, so that a run does not parse
+100 files of YAML (0.15 s); edited files are parsed. `describe_shipped` creates it (`BLESS=1` and
+tests/knowledge/test_shipped.py).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Place(NamedTuple):
 
 
 class YamlError(ValueError):
-    """YAML that cannot be taken, with the place."""
+    """Invalid YAML, with the position."""
 
     def __init__(self, message: str, place: Place | None) -> None:
         super().__init__(message)
@@ -44,7 +44,7 @@ MAX_NODES = 100_000
 
 
 class Strict(yaml.SafeLoader):
-    """For strangers' files: limits are kept while composing, before anything is constructed."""
+    """Loader for untrusted files, which checks limits while composing, before objects are constructed."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -66,34 +66,34 @@ class Strict(yaml.SafeLoader):
 
 
 class Quick(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """For our own files."""
+    """Loader for shipped files."""
 
 
-_SIGNS = "-+.0123456789"  # what a number begins with
+_NUMBER_STARTS = "-+.0123456789"  # first characters of a number
 _WORDS: tuple[tuple[str, re.Pattern[str], list[str], Callable[[str], Any]], ...] = (
     ("bool", re.compile(r"^(?:true|false)$"), ["t", "f"], lambda word: word == "true"),
-    ("int", re.compile(r"^[-+]?(?:0|[1-9][0-9]{0,17})$"), [*_SIGNS], int),
-    ("float", re.compile(r"^[-+]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?$"), [*_SIGNS], float),
+    ("int", re.compile(r"^[-+]?(?:0|[1-9][0-9]{0,17})$"), [*_NUMBER_STARTS], int),
+    ("float", re.compile(r"^[-+]?(?:[0-9]{1,18}\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?$"), [*_NUMBER_STARTS], float),
     ("null", re.compile(r"^(?:null|~|)$"), ["n", "~", ""], lambda word: None),
-)  # unquoted words that are no text
+)  # unquoted words that are not strings
 for _loader in (Strict, Quick):
     _loader.yaml_implicit_resolvers = {}
     for _tag, _pattern, _first, _ in _WORDS:
         _loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", _pattern, _first)
 _FIRST = frozenset(first for word in _WORDS for first in word[2])
-# No tabs, other line ends and marks of byte order; a comment stands apart from the head of a block of text.
+# No tabs, other line ends or byte order marks, and no comment directly after the header of a block scalar.
 _USUAL = re.compile(r"(?>(?:[\n -=?-{}~\u00a0-\u2027\u202a-\ud7ff]|[|>](?![-+\d]*#))*)")
 
 
 class UnusualYamlError(Exception):
-    """What `load_nodes` may refuse, or libyaml read in another way."""
+    """YAML that `load_nodes` may reject, or that libyaml may read differently."""
 
 
 def load_plain(text: str) -> Any:
-    """The data of a stranger's text, if all of it is usual.
+    """Return the data of an untrusted text; raise UnusualYamlError if it has uncommon syntax.
 
-    libyaml's events take a thirtieth of the time of PyYAML's own scanner. They do not recurse, and this ends with the
-    first that is nested too deep. No node takes less than a character.
+    libyaml's events take a thirtieth of the time of PyYAML's own scanner. They do not recurse, and reading stops at the
+    first node that is nested too deep. A node has at least one character.
     """
     if len(text) > MAX_NODES or not _USUAL.fullmatch(text):
         raise UnusualYamlError
@@ -112,7 +112,7 @@ def load_plain(text: str) -> Any:
 
 
 def _value(event: Any, events: Iterator[Any], depth: int) -> Any:
-    """What a node says that begins with `event`; its other events are taken."""
+    """Return the data of the node that begins with `event`, and consume its other events."""
     if isinstance(event, yaml.AliasEvent) or event.anchor or event.tag or depth > MAX_DEPTH:
         raise UnusualYamlError
     if isinstance(event, yaml.ScalarEvent):
@@ -141,12 +141,12 @@ def _scalar(event: Any) -> Any:
     word: str = event.value
     if not event.implicit[0]:  # in quotes, or a block
         return word
-    if "?" in word:  # between brackets PyYAML takes it for a sign
+    if "?" in word:  # in flow collections PyYAML treats it as an indicator
         raise UnusualYamlError
     if word[:1] in _FIRST:
-        for _, pattern, _, made in _WORDS:
+        for _, pattern, _, convert in _WORDS:
             if pattern.match(word):
-                return made(word)
+                return convert(word)
     return word
 
 
@@ -155,7 +155,7 @@ def _place(mark: Any) -> Place | None:
 
 
 def load_nodes(text: str, loader: Any) -> tuple[Any, dict[tuple[str | int, ...], Place]]:
-    """The data of a text, and the place of every key path."""
+    """Return the data of a text, and the position of every key path."""
     try:
         node = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
@@ -172,7 +172,7 @@ def _build(
     places: dict[tuple[str | int, ...], Place],
     scalars: yaml.constructor.SafeConstructor,
 ) -> Any:
-    """What a node says. The constructor remembers all nodes of which it made something, so it is of one text only."""
+    """Return the data of a node. The constructor keeps all constructed nodes, so it is used for one text only."""
     if node is None:
         return None
     places.setdefault(path, _place(node.start_mark) or Place(1, 1))
@@ -195,23 +195,21 @@ def _build(
     return result
 
 
-MAX_BYTES = 1 << 20  # bytes
-ADDED: dict[str, list[Mapping[str, Any]]] = {}  # what the rule packs in use add to our files, by name (packs.py)
+MAX_BYTES = 1 << 20
+ADDED: dict[str, list[Mapping[str, Any]]] = {}  # data that active rule packs add to shipped files, by name (packs.py)
 
 
 Places = Mapping[tuple[str | int, ...], Place]
 
 
 class _DeferredPlaces(Mapping[tuple[str | int, ...], Place]):
-    """The places of a text whose data is known, which is parsed when a complaint needs one; `own`: shipped by us."""
+    """Positions in a text that is parsed only when an error message needs one; `own`: it is a shipped file."""
 
     def __init__(self, text: str, *, own: bool) -> None:
         self._text, self._own = text, own
 
     @cached_property
     def _places(self) -> Places:
-        from thpdiag.knowledge.yaml_nodes import Quick, Strict, load_nodes
-
         return load_nodes(self._text, Quick if self._own else Strict)[1]
 
     def __getitem__(self, path: tuple[str | int, ...]) -> Place:
@@ -225,12 +223,10 @@ class _DeferredPlaces(Mapping[tuple[str | int, ...], Place]):
 
 
 def load_with_places(text: str) -> tuple[Any, Places]:
-    """A stranger's data and the place of every key path (`("checks", "busy", "above")`).
+    """Return the data of an untrusted text and the position of every key path (`("checks", "busy", "above")`).
 
     Duplicate keys are an error.
     """
-    from thpdiag.knowledge.yaml_nodes import Strict, UnusualYamlError, load_nodes, load_plain
-
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         raise YamlError("larger than 1 MiB", None)
     try:
@@ -240,11 +236,9 @@ def load_with_places(text: str) -> tuple[Any, Places]:
 
 
 def load_own(text: str) -> tuple[Any, Places]:
-    """The same for a file shipped with thpdiag."""
-    if (known := _shipped_texts().get(_checksum(text))) is not None:
-        return json.loads(known), _DeferredPlaces(text, own=True)
-    from thpdiag.knowledge.yaml_nodes import Quick, load_nodes
-
+    """Return the same for a file shipped with thpdiag."""
+    if (content := _shipped_texts().get(_checksum(text))) is not None:
+        return json.loads(content), _DeferredPlaces(text, own=True)
     return load_nodes(text, Quick)
 
 
@@ -254,15 +248,13 @@ def _checksum(text: str) -> str:
 
 @cache
 def _shipped_texts() -> Mapping[str, str]:
-    """What each shipped file says as JSON, by its checksum."""
+    """Return the content of each shipped file as JSON, by its checksum."""
     table = files("thpdiag.knowledge") / "shipped.tsv"
     return dict(row.split("\t") for row in table.read_text("utf-8").splitlines())
 
 
 def describe_shipped(texts: Iterable[str]) -> str:
-    """The text of `shipped.tsv` for these files."""
-    from thpdiag.knowledge.yaml_nodes import Quick, load_nodes
-
+    """Return the text of `shipped.tsv` for these files."""
     rows = (
         f"{_checksum(text)}\t{json.dumps(load_nodes(text, Quick)[0], ensure_ascii=True, separators=(',', ':'))}\n"
         for text in texts
@@ -271,17 +263,17 @@ def describe_shipped(texts: Iterable[str]) -> str:
 
 
 def load(text: str) -> Any:
-    """The data alone."""
+    """Return the data of an untrusted text."""
     return load_with_places(text)[0]
 
 
 def load_shipped(name: str) -> Mapping[str, Any]:
-    """A YAML file of this folder, with what rule packs add to it."""
+    """Return the data of a YAML file in this folder, with additions of rule packs."""
     data = load_own((files("thpdiag.knowledge") / name).read_text(encoding="utf-8"))[0]
     if not isinstance(data, dict):
         raise YamlError(f"{name} is not a mapping", None)
-    for more in ADDED.get(name, ()):
-        for key, value in more.items():
+    for added in ADDED.get(name, ()):
+        for key, value in added.items():
             match value:
                 case dict() if key in data:
                     data[key] = {**data[key], **value}
@@ -293,18 +285,18 @@ def load_shipped(name: str) -> Mapping[str, Any]:
 
 
 def point_at(path: str, text: str, message: str, place: Place | None) -> str:
-    """`path:line:column: message`, the line, and a caret under the column."""
+    """Return `path:line:column: message`, the line, and a caret under the column."""
     if place is None:
         return f"{path}: {message}"
     rows = text.splitlines()
     row = rows[place.line - 1] if place.line <= len(rows) else ""
-    pointer = f"\n  {row}\n  {' ' * (place.column - 1)}^" if row.strip() else ""  # not at the end of the file
+    pointer = f"\n  {row}\n  {' ' * (place.column - 1)}^" if row.strip() else ""  # none at the end of the file
     return f"{path}:{place.line}:{place.column}: {message}{pointer}"
 
 
 def suggestion(word: str, known: Iterable[str], cutoff: float = 0.55) -> str:
-    """`; did you mean 'x'?` if something known is like the word."""
-    import difflib  # only for a mistake
+    """Return `; did you mean 'x'?` if a known word is similar, or empty."""
+    import difflib  # only needed for errors
 
     close = difflib.get_close_matches(word, list(known), n=1, cutoff=cutoff)
     return f"; did you mean '{close[0]}'?" if close else ""

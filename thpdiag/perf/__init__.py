@@ -1,5 +1,5 @@
-"""Reads perf.data without perf. Two parts that know nothing of each other meet in `records`.
+"""Reads perf.data without perf. `records` is the interface between reading a file and interpreting it.
 
-`container` gives the records of a file or pipe as columns; `profile` joins those with `machine` (tasks, maps) and
-`chains` (what a sample's stack is). `kallsyms` and `elf` hold the names of kernel functions.
+`container` yields the records of a file or pipe as columns; `profile` joins them with `machine` (tasks, maps) and
+`chains` (call stacks). `kallsyms` and `elf` provide the names of kernel functions.
 """

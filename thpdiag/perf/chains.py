@@ -1,14 +1,14 @@
-"""The call chain of each sample: this file decides it, from the addresses as recorded to frames.
+"""Call chains of samples, from recorded addresses to frames.
 
-A chain as recorded is a list of addresses, leaf first, with markers between (PERF_CONTEXT_*: the frames that follow are
-the kernel's, the program's, a guest's). In three steps, all for whole windows:
+A recorded chain is a list of addresses, leaf first, with markers (PERF_CONTEXT_*: the following frames belong to the
+kernel, the program, a guest). It is processed in three steps, each for whole windows:
 
-- `RawChains`: distinct chains get numbers, and each is split by its markers into a part in the kernel and one in the
-  program. What is kept grows with distinct chains only, whatever the number of samples.
-- `Uses`: a chain means something else where the address space of its process is another (an epoch of `machine`).
-- `JoinedChains`: kernel addresses become frames that wait for names. Names of programs' functions are not looked up:
-  which object (executable, library) it was, and what it asked of the kernel, decides; so frames of one object that
-  follow one another are one.
+- `RawChains` numbers distinct chains and splits each by its markers into a kernel part and a program part. Memory grows
+  only with the number of distinct chains.
+- `Uses` numbers pairs of chain and epoch (see `machine`), since the meaning of addresses depends on the address space.
+- `JoinedChains` makes frames of kernel addresses, whose names are added later. Functions of programs are not named,
+  because the object (executable, library) and its calls into the kernel are sufficient; adjacent frames of one object
+  are merged.
 
 Source: include/uapi/linux/perf_event.h, kernel/events/callchain.c.
 """
@@ -30,9 +30,9 @@ from thpdiag.perf.records import CPU_MODE, CpuMode, Map, Samples
 Addresses = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 
-MAX_ADDRESSES = 1 << 18  # distinct ones in the kernel; two million samples of a busy host have 20 thousand
-ADDRESSES_AT_ONCE = 1 << 18  # of programs, looked up together: bounds the memory
-# PERF_CONTEXT_*; all values from the first on are markers
+MAX_ADDRESSES = 1 << 18  # distinct kernel addresses; two million samples of a busy host have 20 thousand
+LOOKUP_ADDRESSES = 1 << 18  # program addresses that are looked up together, which limits memory
+# PERF_CONTEXT_*; all values from the first one are markers
 MARKERS, HYPERVISOR, KERNEL, USER, USER_DEFERRED, GUEST, GUEST_KERNEL, GUEST_USER = (
     np.uint64(2**64 - value) for value in (4095, 32, 128, 512, 640, 2048, 2176, 2560)
 )
@@ -40,7 +40,7 @@ _IN_KERNEL, _IN_PROGRAM, _ELSEWHERE, _COOKIE, _GARBAGE = 1, 2, 3, 4, 5
 _PLACES = {
     KERNEL: _IN_KERNEL,
     USER: _IN_PROGRAM,
-    USER_DEFERRED: _COOKIE,  # 6.18: a cookie follows; the program's chain comes in a record of its own
+    USER_DEFERRED: _COOKIE,  # 6.18: a cookie follows; the program's chain is in a separate record
     HYPERVISOR: _ELSEWHERE,
     GUEST: _ELSEWHERE,
     GUEST_KERNEL: _ELSEWHERE,
@@ -52,7 +52,7 @@ _ELSEWHERE_FRAMES = {
     GUEST_KERNEL: Frame("[guest kernel]", "[guest.kernel.kallsyms]"),
     GUEST_USER: Frame("[guest program]", "[guest]"),
 }
-_MODES = np.full(CPU_MODE + 1, USER, np.uint64)  # the marker that a CPU mode stands for
+_MODES = np.full(CPU_MODE + 1, USER, np.uint64)  # marker by CPU mode
 _MODES[CpuMode.KERNEL], _MODES[CpuMode.HYPERVISOR] = KERNEL, HYPERVISOR
 _MODES[CpuMode.GUEST_KERNEL], _MODES[CpuMode.GUEST_USER] = GUEST_KERNEL, GUEST_USER
 _MODE_KEY = np.uint64(0xE7037ED1A0B428DB)
@@ -63,7 +63,7 @@ _UNUSED = -2  # no epoch has this number
 
 
 class Parts:
-    """Distinct lists of numbers, in the order of their numbers."""
+    """Numbered distinct lists of numbers."""
 
     def __init__(self) -> None:
         self._numbers, self._keys = Numbers(), ListKeys()
@@ -78,7 +78,7 @@ class Parts:
         return self._numbers.nbytes + sum(a.nbytes for a in [*self._values, *self._lengths])
 
     def factorize(self, values: Addresses, starts: Ints) -> Ids:
-        """The number of each list; new ones are kept."""
+        """Return the number of each list, and store new lists."""
         ids, new = self._numbers.factorize(self._keys.of(values, starts))
         if len(new):
             lengths = np.diff(starts)[new]
@@ -87,7 +87,7 @@ class Parts:
         return ids
 
     def all(self) -> tuple[Addresses, Ints]:
-        """All lists, one after another, and where each starts."""
+        """Return all lists concatenated, and the start of each."""
         if len(self._values) > 1:
             self._values, self._lengths = [np.concatenate(self._values)], [np.concatenate(self._lengths)]
         if not self._values:
@@ -97,19 +97,19 @@ class Parts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chained:
-    """For each distinct chain: its parts, and what is wrong with it."""
+    """Columns of distinct chains: their parts and defects."""
 
     kernel: Ids  # index into the kernel parts
     program: Ids  # index into the program parts
     length: NDArray[np.int32]  # entries as recorded
-    markers: NDArray[np.int32]  # of which context markers
+    markers: NDArray[np.int32]  # number of context markers among them
     in_program: Bools  # the program part is not empty
-    empty: Bools  # no chain: the sample's own address stands for it
-    garbage: Bools  # held an unknown marker; what followed it is left out
+    empty: Bools  # no chain was recorded; the sample's address is used
+    garbage: Bools  # has an unknown marker; the entries after it are left out
 
 
 class RawChains:
-    """Numbers for the chains of all samples of a recording, window by window."""
+    """Numbers for the distinct chains of a recording."""
 
     def __init__(self) -> None:
         self.kernel_parts, self.program_parts = Parts(), Parts()
@@ -121,17 +121,17 @@ class RawChains:
 
     @property
     def nbytes(self) -> int:
-        """What is kept between windows."""
+        """The memory that is kept between windows."""
         columns = (getattr(c, name) for c in self._known for name in Chained.__slots__)
         parts = self.kernel_parts.nbytes + self.program_parts.nbytes
         return self._numbers.nbytes + parts + sum(int(c.nbytes) for c in columns)
 
     def factorize(self, samples: Samples) -> Ids:
-        """The number of each sample's chain."""
+        """Return the number of each sample's chain."""
         lengths = np.diff(samples.starts)
         modes = _MODES[samples.misc & CPU_MODE]
         keys = self._keys.of(samples.chain, samples.starts)
-        # Where no marker stands in front the CPU mode says where the first frames ran.
+        # Without a marker at the beginning, the CPU mode determines where the first frames ran.
         bare = lengths == 0
         if len(samples.chain):
             bare |= samples.chain[np.minimum(samples.starts[:-1], len(samples.chain) - 1)] < MARKERS
@@ -140,11 +140,11 @@ class RawChains:
         keys[empty] += samples.ip[empty] * _ADDRESS_KEY
         ids, new = self._numbers.factorize(keys)
         if len(new):
-            self._keep(samples, new, lengths[new], modes[new])
+            self._add(samples, new, lengths[new], modes[new])
         return ids
 
     def all(self) -> Chained:
-        """The distinct chains in the order of their numbers."""
+        """Return the distinct chains in the order of their numbers."""
         if not self._known:
             none, no = np.empty(0, np.int32), np.empty(0, np.bool_)
             return Chained(none, none, none, none, no, no, no)
@@ -152,12 +152,12 @@ class RawChains:
             self._known = [Chained(*(np.concatenate([getattr(c, n) for c in self._known]) for n in Chained.__slots__))]
         return self._known[0]
 
-    def _keep(self, samples: Samples, new: Ints, lengths: Ints, modes: Addresses) -> None:
-        """Split new chains by their markers."""
+    def _add(self, samples: Samples, new: Ints, lengths: Ints, modes: Addresses) -> None:
+        """Split new chains by their markers and store them."""
         values, starts, added = _with_markers(samples, new, lengths, modes)
         marks = values >= MARKERS
         places = _places(values, starts, marks)
-        # Of a guest or hypervisor only the marker is kept, for all that it did.
+        # For a guest or hypervisor only the marker is kept.
         begins = marks & ~np.append(marks[1:], True)
         program = np.where(marks, begins & (places == _ELSEWHERE), places == _IN_PROGRAM)
         kernel = (places == _IN_KERNEL) & ~marks
@@ -175,9 +175,9 @@ class RawChains:
 
 
 def _with_markers(samples: Samples, new: Ints, lengths: Ints, modes: Addresses) -> tuple[Addresses, Ints, int]:
-    """The chains of some samples, each beginning with a marker; the sample's address where there is no chain.
+    """Return chains that begin with a marker, with the sample's address in place of an empty chain, and their starts.
 
-    Also how many markers were added to each: one to all if any of them needs it.
+    Also return the number of markers added to each: one to all if any of them needs it.
     """
     empty = lengths == 0
     lengths = np.where(empty, 1, lengths)
@@ -188,23 +188,23 @@ def _with_markers(samples: Samples, new: Ints, lengths: Ints, modes: Addresses) 
     values[starts[:-1][empty]] = samples.ip[new[empty]]
     if (values[starts[:-1]] >= MARKERS).all() and not empty.any():
         return values, starts, 0
-    ample = np.empty(len(values) + len(new), np.uint64)
-    places = starts_of(lengths + 1)
-    front = np.zeros(len(ample), np.bool_)
-    front[places[:-1]] = True
-    ample[front], ample[~front] = modes, values
-    return ample, places, 1
+    marked = np.empty(len(values) + len(new), np.uint64)
+    marked_starts = starts_of(lengths + 1)
+    is_first = np.zeros(len(marked), np.bool_)
+    is_first[marked_starts[:-1]] = True
+    marked[is_first], marked[~is_first] = modes, values
+    return marked, marked_starts, 1
 
 
 def _places(values: Addresses, starts: Ints, marks: Bools) -> NDArray[np.uint8]:
-    """Where each value ran: what the last marker up to it says. Every chain begins with one."""
+    """Return where each value ran, by the last marker before it. Every chain begins with a marker."""
     at = np.flatnonzero(marks)
-    found, lengths = values[at], np.diff(at, append=len(values))
+    markers, lengths = values[at], np.diff(at, append=len(values))
     place = np.full(len(at), _GARBAGE, np.uint8)
     for marker, meaning in _PLACES.items():
-        place[found == marker] = meaning
-    # The kernel's frames come first; behind the program's, a stray number that the unwinder took for a return address
-    # may look like a marker of the kernel.
+        place[markers == marker] = meaning
+    # Kernel frames come first. After program frames, a kernel marker is a stray number that the unwinder took for a
+    # return address.
     frames = starts_of((place == _IN_PROGRAM) & (lengths > 1))[:-1]
     first, begins = np.zeros(len(at), np.int64), np.searchsorted(at, starts[:-1])
     first[begins] = begins
@@ -216,8 +216,8 @@ def _places(values: Addresses, starts: Ints, marks: Bools) -> NDArray[np.uint8]:
 class Uses:
     """Numbers for pairs of chain and epoch.
 
-    Nearly all chains are seen in one epoch only. The first use of a chain has the chain's own number, for which nothing
-    must be searched; further ones count down from -1.
+    Nearly all chains occur in only one epoch. The first use of a chain has the number of the chain, so it needs no
+    search; further uses count down from -1.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class Uses:
         self._more = Numbers()
 
     def factorize(self, chains: Ids, epochs: Ids, known: int) -> Ids:
-        """The number of each use; `known` is how many chains there are so far."""
+        """Return the number of each use; `known` is the number of chains so far."""
         if known > len(self._epoch):
             self._epoch = np.concatenate((self._epoch, np.full(known - len(self._epoch), _UNUSED, np.int32)))
         first = np.flatnonzero(self._epoch[chains] == _UNUSED)
@@ -238,16 +238,16 @@ class Uses:
         return uses
 
     def all(self) -> tuple[Ids, Ids]:
-        """Chain and epoch of each use; uses below 0 count from the end, as indices do."""
+        """Return chain and epoch of each use; negative uses are indexes from the end."""
         chains, epochs = unpair(self._more.keys[::-1])
-        own = np.arange(len(self._epoch), dtype=np.int32)
-        return np.concatenate((own, chains)), np.concatenate((self._epoch, epochs))
+        first_uses = np.arange(len(self._epoch), dtype=np.int32)
+        return np.concatenate((first_uses, chains)), np.concatenate((self._epoch, epochs))
 
 
 class _Objects:
-    """The objects (executables, libraries) that programs' addresses lie in, as frames by number.
+    """Numbered objects (executables, libraries) of program addresses, and their frames.
 
-    Known by page: maps begin and end at pages, unless somebody wrote the records by hand (perf inject --jit).
+    Addresses are cached by page: maps are aligned to pages, unless the records were generated (perf inject --jit).
     """
 
     def __init__(self, lookup: Lookup, maps: Sequence[Map]) -> None:
@@ -263,54 +263,54 @@ class _Objects:
         self._of_map = np.array([*of_map, len(self.frames) - 1], np.int64)  # `UNMAPPED` is the last
 
     def objects_at(self, addresses: Addresses, epochs: Ids) -> Ints:
-        """The number of the object in which each address lay in its epoch."""
+        """Return the number of the object at each address in its epoch."""
         keys = (addresses >> self._shift) * _EPOCH_KEY + epochs.astype(np.uint64)
         ids, new = self._numbers.factorize(keys)
         if len(new):
-            found = self._of_map[self._lookup.maps_at(epochs[new], addresses[new])]
-            self._of_page = np.concatenate((self._of_page, found))
+            new_objects = self._of_map[self._lookup.maps_at(epochs[new], addresses[new])]
+            self._of_page = np.concatenate((self._of_page, new_objects))
         objects = self._of_page[ids]
-        for at in np.flatnonzero(addresses >= MARKERS).tolist():
-            objects[at] = self._elsewhere[addresses[at]]
+        for i in np.flatnonzero(addresses >= MARKERS).tolist():
+            objects[i] = self._elsewhere[addresses[i]]
         return objects
 
     def lists(self, parts: Parts, part: Ids, epochs: Ids) -> tuple[Ids, tuple[Addresses, Ints]]:
-        """For program parts in an epoch the number of a list of objects, leaf first; and all such lists."""
+        """Return for each program part in an epoch the number of its list of objects, leaf first, and all lists."""
         addresses, starts = parts.all()
         begins, lengths = starts[part], starts[part + 1] - starts[part]
-        lists, of = Parts(), np.empty(len(part), np.int32)
+        lists, numbers = Parts(), np.empty(len(part), np.int32)
         ends = np.cumsum(lengths)
-        at = 0
-        while at < len(part):
-            done = int(ends[at - 1]) if at else 0
-            upto = max(at + 1, int(np.searchsorted(ends, done + ADDRESSES_AT_ONCE, "right")))
-            some = slice(at, upto)
+        first = 0
+        while first < len(part):
+            done = int(ends[first - 1]) if first else 0
+            end = max(first + 1, int(np.searchsorted(ends, done + LOOKUP_ADDRESSES, "right")))
+            some = slice(first, end)
             values = addresses[list_indices(begins[some], lengths[some])]
             objects, inner = self.objects_at(values, np.repeat(epochs[some], lengths[some])), starts_of(lengths[some])
-            keep = np.ones(len(objects), np.bool_)  # but those that repeat the one before
+            keep = np.ones(len(objects), np.bool_)  # except repetitions of the previous object
             keep[1:] = objects[1:] != objects[:-1]
             keep[inner[:-1][inner[:-1] < len(objects)]] = True
-            of[some] = lists.factorize(objects[keep].astype(np.uint64), starts_of(keep)[inner])
-            at = upto
-        return of, lists.all()
+            numbers[some] = lists.factorize(objects[keep].astype(np.uint64), starts_of(keep)[inner])
+            first = end
+        return numbers, lists.all()
 
 
 class JoinedChains:
-    """Chains with names as far as there are any. Raw chains that differ in programs' addresses only become one.
+    """Chains of frames. Raw chains that differ only in program addresses of the same objects are one chain.
 
-    `chain_of` tells for each use of a raw chain (chain and epoch) which chain it became, `raw` which it was. `beyond`
-    is the number of distinct kernel addresses that were too many to keep.
+    `chain_of` is the chain of each use of a raw chain (chain and epoch), `raw` the raw chain of each use. `beyond` is
+    the number of distinct kernel addresses above the limit.
     """
 
     def __init__(self, chains: RawChains, uses: Uses, spaces: AddressSpaces, image: KernelImage) -> None:
         self.raw, epoch = uses.all()
         self.chained: Chained = chains.all()
         part_uses, parts = Uses(), chains.program_parts
-        of = part_uses.factorize(self.chained.program[self.raw], epoch, len(parts))
+        part_use = part_uses.factorize(self.chained.program[self.raw], epoch, len(parts))
         objects = _Objects(spaces.lookup(), spaces.maps)
         list_of, (values, self._programs_starts) = objects.lists(parts, *part_uses.all())
         numbers = Numbers()
-        self.chain_of, _ = numbers.factorize(pair(self.chained.kernel[self.raw], list_of[of]))
+        self.chain_of, _ = numbers.factorize(pair(self.chained.kernel[self.raw], list_of[part_use]))
         self._kernel_of, self._programs_of = unpair(numbers.keys)
         self._kernel, self._kernel_starts, frames, self.beyond = _kernel_parts(chains.kernel_parts, image)
         self._programs = values.astype(np.int32) + np.int32(len(frames))
@@ -320,7 +320,7 @@ class JoinedChains:
         return len(self._kernel_of)
 
     def chains(self, some: Ints, cut: Bools | None) -> tuple[Chains, tuple[Frame, ...]]:
-        """Some of the chains as the columns of a profile, and the frames in them."""
+        """Return some of the chains as columns of a profile, and the frames in them."""
         kernel, programs = self._kernel_of[some], self._programs_of[some]
         inner = np.diff(self._kernel_starts)[kernel]
         outer = np.diff(self._programs_starts)[programs]
@@ -338,7 +338,7 @@ class JoinedChains:
 
 
 def _kernel_parts(parts: Parts, image: KernelImage) -> tuple[NDArray[np.int32], Ints, Sequence[Frame], int]:
-    """The kernel parts with numbers of frames for addresses, and how many addresses share the nameless frame."""
+    """Return the kernel parts with frame numbers for addresses, frames, and the number of addresses above the limit."""
     addresses, starts = parts.all()
     numbers = Numbers()
     ids, _ = numbers.factorize(addresses)

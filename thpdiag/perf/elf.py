@@ -1,9 +1,9 @@
 """ELF files: the functions in the symbol table of a kernel (vmlinux), a kernel module (.ko), or their debug files.
 
-Only what is held of the file is looked at, and every offset in it is checked against that; a file may lie. Modules are
-not linked: their sections are laid out when they are loaded, executable ones first and in the order of the file, so
-that a module's addresses are counted from its first one. Source: ELF specification, gABI chapter 4; the build id is a
-note of binutils (ld --build-id); kernel source kernel/module/main.c, layout_sections.
+Only a part of the file may be available, and every offset is checked against it, because offsets may be wrong. Modules
+are not linked: the kernel lays out their sections when it loads them, executable ones first and in the order of the
+file, so a module's addresses are relative to its first one. Source: ELF specification, gABI chapter 4; the build id is
+a note of binutils (ld --build-id); kernel source kernel/module/main.c, layout_sections.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ RELOCATABLE, PROGRAM, SHARED = 1, 2, 3  # e_type
 SYMTAB, NOTE = 2, 7  # sh_type
 PT_NOTE = 4
 ALLOC, EXEC = 2, 4  # sh_flags
-MOST_SECTIONS = 65_536
-MOST_NOTES = 65_536  # bytes
-MOST_SEGMENTS = 64  # with notes; a kernel has one or two, and each is looked for in all that is read of a file
+MAX_SECTIONS = 65_536
+MAX_NOTE_BYTES = 65_536
+MAX_NOTE_SEGMENTS = 64  # a kernel has one or two, and each is searched in the available parts of a file
 _BUILD_ID = 3  # note type NT_GNU_BUILD_ID
 
 
 class ElfError(ValueError):
-    """What is wrong with the file, as a sentence."""
+    """A defect of the file, described in a sentence."""
 
 
 class Held(Protocol):
-    """The parts of a file that are still there."""
+    """The available parts of a file."""
 
     def part(self, offset: int, size: int) -> bytes | None:
-        """These bytes, or None where any of them is not held or not in the file."""
+        """Return these bytes, or None if any of them is not available."""
         ...
 
 
 class Section(NamedTuple):
-    """A section header; names of the ELF specification without their prefix."""
+    """A section header, with the field names of the ELF specification without their prefix."""
 
     name: int
     type: int
@@ -64,15 +64,15 @@ class Elf:
     order: str
     type: int
     headers: tuple[int, int, int, int]  # offset and number of program headers and of section headers
-    names: int  # the section that holds the names of sections
+    names: int  # index of the section with the names of sections
 
     @cached_property
     def sections(self) -> list[Section]:
         _, _, offset, number = self.headers
         form = struct.Struct(self.order + ("IIQQQQIIQQ" if self.wide else "IIIIIIIIII"))
         if not number and offset and (first := self.held.part(offset, form.size)):
-            number = form.unpack(first)[5]  # more than 65,279 sections: their number is the size of the first
-        if not 0 < number <= MOST_SECTIONS:
+            number = form.unpack(first)[5]  # above 65,279 sections, their number is in the size of the first
+        if not 0 < number <= MAX_SECTIONS:
             return []
         raw = self.held.part(offset, number * form.size)
         if raw is None:
@@ -80,46 +80,47 @@ class Elf:
         return [Section(f[0], f[1], f[2], f[3], f[4], f[5], f[6], f[8]) for f in form.iter_unpack(raw)]
 
     def bytes_of(self, section: Section) -> bytes:
-        found = self.held.part(section.offset, section.size)
-        if found is None:
+        content = self.held.part(section.offset, section.size)
+        if content is None:
             raise ElfError("a section lies outside of the file, or outside of what is held of it")
-        return found
+        return content
 
     def name_of(self, section: Section) -> bytes:
         return self._section_names[section.name :].partition(b"\0")[0]
 
     @cached_property
     def _section_names(self) -> bytes:
-        inside = 0 <= self.names < len(self.sections)
-        found = self.held.part(self.sections[self.names].offset, self.sections[self.names].size) if inside else None
-        return found or b""
+        if not 0 <= self.names < len(self.sections):
+            return b""
+        section = self.sections[self.names]
+        return self.held.part(section.offset, section.size) or b""
 
     @property
     def program_notes(self) -> list[tuple[int, int]]:
-        """Offset and size of what holds notes, as the program headers tell, which stand at the beginning."""
+        """Offset and size of the segments with notes, by the program headers at the beginning of the file."""
         offset, number, _, _ = self.headers
         form = struct.Struct(self.order + ("IIQQQQQQ" if self.wide else "IIIIIIII"))
         rows = form.iter_unpack(self.held.part(offset, number * form.size) or b"")
-        at, size = (2, 5) if self.wide else (1, 4)
-        found = [(row[at], min(row[size], MOST_NOTES)) for row in rows if row[0] == PT_NOTE]
-        return found[:MOST_SEGMENTS]
+        place, size = (2, 5) if self.wide else (1, 4)
+        segments = [(row[place], min(row[size], MAX_NOTE_BYTES)) for row in rows if row[0] == PT_NOTE]
+        return segments[:MAX_NOTE_SEGMENTS]
 
     @property
     def notes(self) -> list[tuple[int, int]]:
-        """The same by program headers, else by sections."""
-        return self.program_notes or [(s.offset, min(s.size, MOST_NOTES)) for s in self.sections if s.type == NOTE]
+        """Offset and size of the notes, by program headers or else by sections."""
+        return self.program_notes or [(s.offset, min(s.size, MAX_NOTE_BYTES)) for s in self.sections if s.type == NOTE]
 
     @property
     def build_id(self) -> str:
-        """In hex, empty where there is none."""
+        """The build id in hex, empty if there is none."""
         for offset, size in self.notes:
-            if (raw := self.held.part(offset, size)) and (found := _build_id(raw, self.order)):
-                return found
+            if (raw := self.held.part(offset, size)) and (build_id := _build_id(raw, self.order)):
+                return build_id
         return ""
 
 
 def open_elf(held: Held) -> Elf:
-    """The file with its header read; raises ElfError."""
+    """Read the header of the file; raise ElfError if it is invalid."""
     ident = held.part(0, 16)
     if ident is None or ident[:4] != b"\x7fELF" or ident[4] not in (1, 2) or ident[5] not in (1, 2):
         raise ElfError("is no ELF file")
@@ -133,29 +134,29 @@ def open_elf(held: Held) -> Elf:
 
 
 def _build_id(raw: bytes, order: str) -> str:
-    at = 0
-    while at + 12 <= len(raw):
-        name_size, size, kind = struct.unpack_from(order + "III", raw, at)
-        begin = at + 12 + (name_size + 3 & ~3)
-        if kind == _BUILD_ID and raw[at + 12 : at + 12 + name_size] == b"GNU\0":
+    start = 0
+    while start + 12 <= len(raw):
+        name_size, size, kind = struct.unpack_from(order + "III", raw, start)
+        begin = start + 12 + (name_size + 3 & ~3)
+        if kind == _BUILD_ID and raw[start + 12 : start + 12 + name_size] == b"GNU\0":
             return raw[begin : begin + size].hex()
-        at = begin + (size + 3 & ~3)
+        start = begin + (size + 3 & ~3)
     return ""
 
 
 Ints = NDArray[np.int64]
-Rows = NDArray[np.void]  # of a symbol table: name, info, section, value, size
+Rows = NDArray[np.void]  # rows of a symbol table: name, info, section, value, size
 
 _FUNCTIONS = (0, 2, 10)  # STT_NOTYPE (labels in assembler), STT_FUNC, STT_GNU_IFUNC
 _GLOBAL, _WEAK = 1, 2  # binding
-_SIZED = 16  # the rank of names that have a size; below it, the end of code counts for more
+_SIZED = 16  # rank of names with a size; the end of code ranks above names without one
 _WORD = re.compile(rb"(?:^|\0)(name|vermagic)=([^\0 ]*)")
 
 
 def read(elf: Elf, cite: Citation, release: str, stem: str) -> SymbolTable | None:
-    """The functions of a kernel or a module, None where the file is neither; raises ElfError.
+    """Return the functions of a kernel or module, None if the file is neither; raise ElfError if it is damaged.
 
-    `release` and `stem` are what the path tells of the kernel's release and the module's name.
+    `release` and `stem` are the kernel release and the module name by the path.
     """
     rows, text = _symbols(elf)
     if elf.type == RELOCATABLE:
@@ -171,7 +172,7 @@ def read(elf: Elf, cite: Citation, release: str, stem: str) -> SymbolTable | Non
 
 
 def _symbols(elf: Elf) -> tuple[Rows, bytes]:
-    """The rows of the symbol table, and the text that holds its names; empty where there is none."""
+    """Return the rows of the symbol table and its string table; empty if there is none."""
     number, address = f"{elf.order}u4", f"{elf.order}u{8 if elf.wide else 4}"
     kind = [("info", "u1"), ("other", "u1"), ("section", f"{elf.order}u2")]
     place = [("value", address), ("size", address)]
@@ -185,14 +186,14 @@ def _symbols(elf: Elf) -> tuple[Rows, bytes]:
 
 
 def _anchors(rows: Rows, text: bytes) -> tuple[tuple[str, int], ...]:
-    """Where the kernel begins. Names may share their ends with longer ones in the file."""
-    found = []
+    """Return the symbols that mark the beginning of the kernel. The string table may store a name as a suffix."""
+    anchors = []
     for name in ANCHORS:
-        places = [m.start() for m in re.finditer(re.escape(name.encode()) + rb"\0", text)]
-        at = np.flatnonzero(np.isin(rows["name"], places) & (rows["section"] != 0))
-        if len(at):
-            found.append((name, int(rows["value"][at[0]])))
-    return tuple(found)
+        offsets = [m.start() for m in re.finditer(re.escape(name.encode()) + rb"\0", text)]
+        matches = np.flatnonzero(np.isin(rows["name"], offsets) & (rows["section"] != 0))
+        if len(matches):
+            anchors.append((name, int(rows["value"][matches[0]])))
+    return tuple(anchors)
 
 
 def _table(
@@ -205,9 +206,9 @@ def _table(
     anchors: tuple[tuple[str, int], ...],
     release: str,
 ) -> SymbolTable:
-    """Functions by address; nameless ones where code ends, so that nothing behind it gets a name."""
-    bases, borders = _code(elf, kind)
-    is_code, base = np.zeros(MOST_SECTIONS, np.bool_), np.zeros(MOST_SECTIONS, np.uint64)
+    """Return the functions by address, with nameless ones at the ends of code, so that no address after gets a name."""
+    bases, borders = _code_sections(elf, kind)
+    is_code, base = np.zeros(MAX_SECTIONS, np.bool_), np.zeros(MAX_SECTIONS, np.uint64)
     is_code[list(bases)], base[list(bases)] = True, list(bases.values())
     first, second = _first_letters(rows, text)
     named = (first != 0) & (first != ord("$")) & ~((first == ord(".")) & (second == ord("L")))
@@ -224,8 +225,8 @@ def _table(
     return SymbolTable(cite, kind, addresses[order], *names, anchors, release, elf.build_id)
 
 
-def _code(elf: Elf, kind: TableKind) -> tuple[dict[int, int], list[int]]:
-    """What is to be added to a symbol's value by its section, and where stretches of code end."""
+def _code_sections(elf: Elf, kind: TableKind) -> tuple[dict[int, int], list[int]]:
+    """Return the base address of symbols by section, and the addresses at which code ends."""
     bases, borders, size = {}, [], 0
     for number, section in enumerate(elf.sections):
         if section.flags & (ALLOC | EXEC) != ALLOC | EXEC:
@@ -248,13 +249,13 @@ def _first_letters(rows: Rows, text: bytes) -> tuple[NDArray[np.uint8], NDArray[
 
 
 def _rank(rows: Rows, text: bytes) -> Ints:
-    """Which of several names at one address is the better: perf's rule (tools/perf/util/symbol.c, choose_best_symbol).
+    """Return the rank of names at equal addresses, as in perf (tools/perf/util/symbol.c, choose_best_symbol).
 
-    One with a size before one without, a strong one before a weak one, a global one, one with fewer underscores at its
-    beginning; the longest of those.
+    Names with a size are preferred, then strong ones, global ones, those with fewer leading underscores, and the
+    longest of these.
     """
     binding = rows["info"] >> 4
     first, second = (letters == ord("_") for letters in _first_letters(rows, text))
-    better = (rows["size"] > 0) * _SIZED + (binding != _WEAK) * 8 + (binding == _GLOBAL) * 4
-    rank: Ints = better + 3 - first - (first & second)
+    by_symbol = (rows["size"] > 0) * _SIZED + (binding != _WEAK) * 8 + (binding == _GLOBAL) * 4
+    rank: Ints = by_symbol + 3 - first - (first & second)
     return rank

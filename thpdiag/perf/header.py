@@ -1,18 +1,17 @@
 """The header of perf.data: attributes of events, and features of the recording (who, where, when).
 
-A file begins with `PERFILE2` (`2ELIFREP` from a machine of the other byte order; `PERFFILE`, of before 2.6.32, is not
-read). The header has 104 bytes, 16 where perf wrote into a pipe. Up to perf 6.15 the attributes stand before the
-records; `perf inject` of later ones may put them behind. Behind the records of a file stands a table of the features'
-places, one per bit that is set in the header; in a pipe each feature is a record (HEADER_FEATURE). Strings are a u32
-length and that many bytes, with zeros. Source: tools/perf/Documentation/perf.data-file-format.txt,
+A file begins with `PERFILE2` (`2ELIFREP` from a machine of the other byte order; `PERFFILE`, from before 2.6.32, is not
+read). The header has 104 bytes, or 16 if perf wrote to a pipe. Up to perf 6.15 the attributes precede the records;
+`perf inject` of later versions may put them after the records. The records of a file are followed by a table of the
+feature sections, one for each bit set in the header; in a pipe each feature is a record (HEADER_FEATURE). Strings are a
+u32 length and that many bytes, padded with zeros. Source: tools/perf/Documentation/perf.data-file-format.txt,
 tools/perf/util/header.c.
 
-The attributes of an event (struct perf_event_attr) say what perf calls it and where its samples have which field. The
-struct grows with the kernel (64 bytes in 2.6.31, 136 in 6.3); its `size` field says how long it is in this
-file. What an older one lacks is zero, what a newer one adds is passed over. Ids are how records say which event they
-belong to (tools/perf/util/evlist.c): an event opened on N CPUs has N of them. Samples carry theirs at a place that all
-events share; records of other types carry it near their end. Source: include/uapi/linux/perf_event.h; names and
-modifiers as `perf list` and `perf evlist` show them.
+The attributes of an event (struct perf_event_attr) determine its name in perf and the layout of its samples. The struct
+grows with the kernel (64 bytes in 2.6.31, 136 in 6.3); its `size` field is the size in this file. Missing fields are
+zero, additional ones are ignored. Records refer to their event by id (tools/perf/util/evlist.c): an event opened on N
+CPUs has N ids. In samples the id is at a position that all events share; in records of other types it is near the end.
+Source: include/uapi/linux/perf_event.h; names and modifiers as in `perf list` and `perf evlist`.
 """
 
 from __future__ import annotations
@@ -30,18 +29,18 @@ from numpy.typing import NDArray
 
 from thpdiag.perf.records import EventInfo, Features, SampleType
 
-Order = Literal["<", ">"]  # as struct and numpy write it: least significant byte first, or last
+Order = Literal["<", ">"]  # byte order in the notation of struct and numpy
 
 MAGICS: dict[bytes, Order] = {b"PERFILE2": "<", b"2ELIFREP": ">"}
-PIPE_BYTES, FILE_BYTES = 16, 104  # of the header, which says in its second word which of both it is
+PIPE_BYTES, FILE_BYTES = 16, 104  # size of the header, which is in its second word
 MAX_BUILD_IDS = 1 << 16
 _SIZE_GIVEN = 1 << 15  # PERF_RECORD_MISC_BUILD_ID_SIZE
-_CUT_KERNEL = "nel.kallsyms]"  # the name as it looks where the records have no pid (before 2.6.34)
-_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+_CUT_KERNEL = "nel.kallsyms]"  # the kernel's name as read from records without pid (before 2.6.34)
+_INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
 
 
 class Section(NamedTuple):
-    """`offset` in the file and `size` in bytes."""
+    """A section of the file, in bytes."""
 
     offset: int
     size: int
@@ -52,32 +51,32 @@ class Section(NamedTuple):
 
 
 class Header(NamedTuple):
-    """The header of a file. `attribute_size` is that of an entry: a perf_event_attr and the section of its ids."""
+    """The header of a file. `attribute_size` is the size of an entry: a perf_event_attr and the section of its ids."""
 
     order: Order
     attribute_size: int
     attributes: Section
     data: Section
-    features: tuple[int, ...]  # numbers of the features behind the data, ascending
+    features: tuple[int, ...]  # numbers of the features after the data, ascending
 
 
 def parse_header(raw: bytes, order: Order) -> Header:
-    """From the 104 bytes of a file's header."""
+    """Parse the 104 bytes of a file's header."""
     _, attribute_size, *places = struct.unpack_from(order + "8x6Q", raw)
     words = struct.unpack_from(order + "4Q", raw, 72)
-    bits = tuple(64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1)
+    bits = tuple(64 * i + bit for i, word in enumerate(words) for bit in range(64) if word >> bit & 1)
     return Header(order, attribute_size, Section(*places[:2]), Section(*places[2:]), bits)
 
 
 def feature_places(raw: bytes, count: int, order: Order) -> list[Section]:
-    """The table of the features' places; fewer where it is cut."""
+    """Parse the table of feature sections; fewer than `count` if it is truncated."""
     return [Section(*pair) for pair in struct.iter_unpack(order + "2Q", raw[: 16 * min(count, len(raw) // 16)])]
 
 
 def parse_string(raw: bytes) -> str:
-    """Up to the first zero byte; what would move a cursor or hide text becomes a mark that something stood there."""
+    """Decode a string up to the first zero byte; control and invisible characters become U+FFFD."""
     text = raw.split(b"\0", 1)[0].decode("utf-8", "replace")
-    return text if text.isprintable() else _UNSEEN.sub("\ufffd", text)
+    return text if text.isprintable() else _INVISIBLE.sub("\ufffd", text)
 
 
 class Feature(IntEnum):
@@ -107,13 +106,13 @@ _STRINGS: dict[int, str] = {
 
 
 class Cursor:
-    """Numbers and strings from bytes; what is not whole raises struct.error."""
+    """A reader of numbers and strings; raises struct.error if there are too few bytes."""
 
     def __init__(self, raw: bytes, order: Order) -> None:
         self._raw, self._order, self._at = raw, order, 0
 
     def __bool__(self) -> bool:
-        """Whether there is more."""
+        """Whether bytes remain."""
         return self._at < len(self._raw)
 
     def numbers(self, form: str) -> tuple[int, ...]:
@@ -130,7 +129,7 @@ class Cursor:
 
 
 def with_feature(known: Features, number: int, raw: bytes, order: Order) -> Features:
-    """What is known with one more feature; raises struct.error where its bytes are not what it should be."""
+    """Return the features with one more; raise struct.error if its bytes are invalid."""
     cursor = Cursor(raw, order)
     if name := _STRINGS.get(number):
         return replace(known, **{name: cursor.text()})  # type: ignore[arg-type]
@@ -152,40 +151,40 @@ def with_feature(known: Features, number: int, raw: bytes, order: Order) -> Feat
 
 
 def event_names(raw: bytes, order: Order, events: int) -> Iterator[tuple[tuple[int, ...], str]]:
-    """EVENT_DESC: for each event its attribute, the number of its ids, its name and the ids; ids and name of each."""
+    """Yield ids and name of each event in EVENT_DESC: an attribute, the number of ids, the name and the ids."""
     cursor = Cursor(raw, order)
     count, attribute_size = cursor.numbers("2I")
     for _ in range(min(count, events)):
         cursor.bytes(attribute_size)
-        own = cursor.numbers("I")[0]
+        id_count = cursor.numbers("I")[0]
         name = cursor.text()
-        yield cursor.numbers(f"{own}Q"), name
+        yield cursor.numbers(f"{id_count}Q"), name
 
 
 def add_build_ids(known: dict[str, str], raw: bytes, order: Order) -> None:
-    """Name and id of build_id records that follow each other, as in the feature and in HEADER_BUILD_ID."""
-    at = 0
-    while at + 36 <= len(raw) and len(known) < MAX_BUILD_IDS:
-        _, misc, size = struct.unpack_from(order + "IHH", raw, at)
-        if size < 36 or at + size > len(raw):
+    """Add name and id of a sequence of build_id records, as in the feature and in HEADER_BUILD_ID."""
+    start = 0
+    while start + 36 <= len(raw) and len(known) < MAX_BUILD_IDS:
+        _, misc, size = struct.unpack_from(order + "IHH", raw, start)
+        if size < 36 or start + size > len(raw):
             return
-        name, begin = parse_string(raw[at + 36 : at + size]), at + 12
+        name, begin = parse_string(raw[start + 36 : start + size]), start + 12
         if name == _CUT_KERNEL:
-            name, begin = f"[ker{name}", at + 8
+            name, begin = f"[ker{name}", start + 8
         length = min(raw[begin + 20], 20) if misc & _SIZE_GIVEN else 20
         known[name] = raw[begin : begin + length].hex()
-        at += size
+        start += size
 
 
-MAX_EVENTS = 4096  # far more than perf can open; a recording that has more was made to hurt
-NEAR_IDS = 1 << 16  # ids that lie this close together are looked up in a table
+MAX_EVENTS = 4096  # far more than perf can open; a recording with more is malicious
+MAX_TABLE_IDS = 1 << 16  # range of ids that are looked up in a table
 _FIRST_SIZE = 64  # PERF_ATTR_SIZE_VER0
-_MIN_SIZE = 48  # up to the flags: without these nothing can be read
+_MIN_SIZE = 48  # up to the flags, which are required
 _PRECISE = 15  # the first of the two bits of precise_ip
 
 
 class Flag(IntFlag):
-    """The bit field of perf_event_attr, as far as names and layouts depend on it."""
+    """The bits of perf_event_attr that affect names and layouts."""
 
     EXCLUDE_USER = 1 << 4
     EXCLUDE_KERNEL = 1 << 5
@@ -198,18 +197,18 @@ class Flag(IntFlag):
 
 
 def attribute_length(raw: bytes, order: Order) -> int:
-    """How many bytes the structure at the beginning of `raw` takes."""
+    """Return the size of the structure at the beginning of `raw`."""
     return (int(struct.unpack_from(order + "I", raw, 4)[0]) or _FIRST_SIZE) if len(raw) >= 8 else 0
 
 
 def parse_attribute(raw: bytes, ids: tuple[int, ...], order: Order) -> EventInfo | None:
-    """An event from the bytes of the structure, which may be more than its `size`; None: too few to know anything."""
+    """Parse the structure, which other bytes may follow; return None if there are too few bytes."""
     if len(raw) < _MIN_SIZE:
         return None
-    whole = raw[: attribute_length(raw, order)].ljust(112, b"\0")
-    kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(order + "2I5Q", whole)
-    clock, max_frames = struct.unpack_from(order + "i12xH", whole, 92)
-    if order == ">":  # compilers of big-endian machines put the first bit field highest
+    padded = raw[: attribute_length(raw, order)].ljust(112, b"\0")
+    kind, _, config, rate, sample_type, read_format, flags = struct.unpack_from(order + "2I5Q", padded)
+    clock, max_frames = struct.unpack_from(order + "i12xH", padded, 92)
+    if order == ">":  # compilers of big-endian machines put the first bit field in the highest bit
         flags = int(f"{flags:064b}"[::-1], 2)
         low, high = flags >> _PRECISE & 1, flags >> _PRECISE + 1 & 1
         flags = flags & ~(3 << _PRECISE) | high << _PRECISE | low << _PRECISE + 1
@@ -237,17 +236,17 @@ _SOFTWARE = (
 )
 _CACHES = ("L1-dcache", "L1-icache", "LLC", "dTLB", "iTLB", "branch", "node")
 _CACHE_ACCESSES = ("loads load-misses", "stores store-misses", "prefetches prefetch-misses")  # by operation and result
-_CONFIG = (1 << 32) - 1  # hybrid CPUs put the number of the PMU above
+_CONFIG_MASK = (1 << 32) - 1  # on hybrid CPUs the higher bits are the number of the PMU
 
 
 def event_name(kind: int, config: int, flags: int) -> str:
-    """By PERF_TYPE_* and the modifiers of `perf list`."""
+    """Return the name by PERF_TYPE_* and the modifiers of `perf list`."""
     modifiers = _modifiers(flags)
     return f"{_base_name(kind, config)}:{modifiers}" if modifiers else _base_name(kind, config)
 
 
 def _base_name(kind: int, config: int) -> str:
-    number = config & _CONFIG
+    number = config & _CONFIG_MASK
     match kind:
         case 0:
             return _HARDWARE[number] if number < len(_HARDWARE) else f"hardware {number:#x}"
@@ -269,7 +268,7 @@ def _base_name(kind: int, config: int) -> str:
 
 
 def _modifiers(flags: int) -> str:
-    """`u`, `k`, `h` where not all of them are counted, a `p` per step of precision, `H` and `G` for host and guest."""
+    """Return `u`, `k`, `h` unless all are counted, a `p` per level of precision, and `H` and `G` for host and guest."""
     levels = {"k": Flag.EXCLUDE_KERNEL, "u": Flag.EXCLUDE_USER, "h": Flag.EXCLUDE_HYPERVISOR}
     counted = [letter for letter, excluded in levels.items() if not flags & excluded]
     letters = "".join(counted) if len(counted) < len(levels) else ""
@@ -281,9 +280,9 @@ def _modifiers(flags: int) -> str:
 
 
 class Layout(NamedTuple):
-    """Where the fields of a sample stand, in words of eight bytes from the record's header; 0: not recorded.
+    """Positions of the fields of a sample, in words of eight bytes from the record's header; 0: not recorded.
 
-    `variable` is where what has no fixed place begins: the numbers of PERF_SAMPLE_READ, then the call chain.
+    `variable` is the end of the fixed fields: the numbers of PERF_SAMPLE_READ follow, then the call chain.
     """
 
     ip: int
@@ -298,7 +297,7 @@ class Layout(NamedTuple):
 
 
 def sample_layout(event: EventInfo) -> Layout:
-    """By PERF_SAMPLE_*; the identifier of newer kernels has its place before all other fields, the id a later one."""
+    """Return the layout by PERF_SAMPLE_*. The identifier of newer kernels precedes all other fields, unlike the id."""
     kind = SampleType
     order = (
         *(kind.IDENTIFIER, kind.IP, kind.TID, kind.TIME, kind.ADDR, kind.ID, kind.STREAM_ID, kind.CPU, kind.PERIOD),
@@ -319,7 +318,7 @@ def sample_layout(event: EventInfo) -> Layout:
 
 
 def time_from_end(event: EventInfo) -> int:
-    """How many words before the end of another record its time stands (sample_id_all); 0: it has none."""
+    """Return the distance of the time from the end of other records (sample_id_all) in words; 0: no time."""
     if not event.sample_id_all or not event.sample_type & SampleType.TIME:
         return 0
     trailing = SampleType.TIME, SampleType.ID, SampleType.STREAM_ID, SampleType.CPU, SampleType.IDENTIFIER
@@ -327,7 +326,7 @@ def time_from_end(event: EventInfo) -> int:
 
 
 class Tables:
-    """What samples are looked up in, for the events known at one moment."""
+    """Lookup tables for samples, by the events known at one moment."""
 
     def __init__(self, events: Sequence[EventInfo], by_id: Mapping[int, int]) -> None:
         numbers: dict[Layout, int] = {}
@@ -340,9 +339,9 @@ class Tables:
         self._events = np.array([event for _, event in known], np.int32)
 
     @cached_property
-    def _near_ids(self) -> NDArray[np.int32] | None:
-        """Event by distance from the lowest id, one more in front and behind for all others; -1: no event's."""
-        if not len(self._ids) or int(self._ids[-1]) - int(self._ids[0]) >= NEAR_IDS:
+    def _id_table(self) -> NDArray[np.int32] | None:
+        """Event by distance from the lowest id, with a last entry for all other ids; -1: no event."""
+        if not len(self._ids) or int(self._ids[-1]) - int(self._ids[0]) >= MAX_TABLE_IDS:
             return None
         distance = (self._ids - self._ids[0]).astype(np.int64)
         table = np.full(int(distance[-1]) + 2, -1, np.int32)
@@ -350,22 +349,22 @@ class Tables:
         return table
 
     def events(self, ids: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The event of each id, -1 where no event has it. What perf itself wrote has id 0: that of the first."""
+        """Return the event of each id, -1 if there is none. Records of perf itself have id 0, the first event."""
         if not len(self._ids):
             return np.full(len(ids), -1, np.int32)
-        if (table := self._near_ids) is not None:
+        if (table := self._id_table) is not None:
             distance = np.minimum(ids - self._ids[0], np.uint64(len(table) - 1)).astype(np.int64)
-            found: NDArray[np.int32] = table[distance]
+            events: NDArray[np.int32] = table[distance]
         else:
-            at = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
-            found = np.where(self._ids[at] == ids, self._events[at], np.int32(-1))
-        if (found < 0).any():
-            found[(ids == 0) & (found < 0)] = 0
-        return found
+            index = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+            events = np.where(self._ids[index] == ids, self._events[index], np.int32(-1))
+        if (events < 0).any():
+            events[(ids == 0) & (events < 0)] = 0
+        return events
 
 
 class Events:
-    """The events in the order of the file, found by id."""
+    """The events in the order of the file, with lookup by id."""
 
     def __init__(self) -> None:
         self.infos: list[EventInfo] = []
@@ -376,7 +375,7 @@ class Events:
         return len(self.infos)
 
     def add(self, event: EventInfo) -> bool:
-        """One more event; False where there are too many."""
+        """Add an event; return False if there are too many."""
         known = self._by_id.get(event.ids[0]) if event.ids else None
         if known is not None and self.infos[known].ids == event.ids:
             return True  # repeated by perf inject
@@ -388,14 +387,14 @@ class Events:
         return True
 
     def rename(self, ids: Iterable[int], name: str, position: int | None = None) -> None:
-        """The name of the event that has one of the ids, or else of that at the position."""
-        found = next((self._by_id[number] for number in ids if number in self._by_id), position)
-        if found is not None and found < len(self.infos) and name:
-            self.infos[found] = self.infos[found]._replace(name=name)
+        """Set the name of the event with one of the ids, or else of the event at the position."""
+        index = next((self._by_id[number] for number in ids if number in self._by_id), position)
+        if index is not None and index < len(self.infos) and name:
+            self.infos[index] = self.infos[index]._replace(name=name)
 
     @property
     def tables(self) -> Tables:
-        """Only where there is an event."""
+        """The lookup tables; requires at least one event."""
         if self._tables is None:
             self._tables = Tables(self.infos, self._by_id)
         return self._tables

@@ -1,10 +1,10 @@
-"""Lists of kernel symbols as text, read whole: /proc/kallsyms and System.map.
+"""Parser of kernel symbol lists as text: /proc/kallsyms and System.map.
 
 One symbol per line, `ADDRESS TYPE NAME`, in kallsyms followed by a tab and `[MODULE]` for those of modules (kernel
 kernel/kallsyms.c, s_show; System.map is nm's output, kernel scripts/mksysmap). The address is as wide as a pointer in
-hex. Where kptr_restrict hides addresses they are all 0; kernels before 4.15 print `(null)` then. Types are those of nm.
-Which names count is taken from perf (tools/perf/util/symbol.c): functions are `t` and `w` in either case, names that
-begin with `$` mark stretches of ARM code; of several at one address the last one has a length, and wins.
+hex. If kptr_restrict hides addresses, they are all 0; kernels before 4.15 print `(null)` then. Types are those of nm.
+The selection of names follows perf (tools/perf/util/symbol.c): functions are `t` and `w` in either case; names that
+begin with `$` mark sections of ARM code; of several names at one address the last one has a length and is used.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ HIDDEN = (
     " `sudo cat /proc/kallsyms > kallsyms-$(uname -r)`"
 )
 _FUNCTION, _BORDER = 1, 2
-_LONGEST_MODULE = 64  # MODULE_NAME_LEN of the kernel
+_MAX_MODULE_CHARS = 64  # MODULE_NAME_LEN of the kernel
 _NIBBLES = np.full(256, 255, np.uint8)
 _NIBBLES[list(b"0123456789abcdef")] = np.arange(16, dtype=np.uint8)
 _NIBBLES[list(b"ABCDEF")] = np.arange(10, 16, dtype=np.uint8)
 _CLASSES = np.zeros(256, np.uint8)
 _CLASSES[list(b"tTwW")] = _FUNCTION
-_CLASSES[list(b"dDbBrR")] = _BORDER  # data: what lies behind it is no longer the function before it
+_CLASSES[list(b"dDbBrR")] = _BORDER  # data: the function before it ends there
 
 
 def read(listed: SymbolList) -> tuple[SymbolTable, list[Problem]]:
-    """The table that a list holds, and what is wrong with it. The list must begin with a symbol (`width_of`)."""
+    """Return the symbol table and problems of a list. The list must begin with a symbol (`width_of`)."""
     text = listed.text
     buffer = np.frombuffer(text, np.uint8)
     starts, ends = _lines(text, buffer)
     names = starts + width_of(text) + 3
     fits, addresses = _columns(buffer, starts, ends, width_of(text))
-    problems = _odd(listed.cite, starts, ends, fits)
+    problems = _invalid_lines(listed.cite, starts, ends, fits)
     classes = np.where(fits, _CLASSES[buffer[np.where(fits, names - 2, 0)]], 0)
     functions = classes == _FUNCTION
     zeroed = bool(functions.any()) and not addresses[functions].any()
@@ -69,7 +69,7 @@ def read(listed: SymbolList) -> tuple[SymbolTable, list[Problem]]:
 
 
 def _lines(text: bytes, buffer: Bytes) -> tuple[Ints, Ints]:
-    """Where lines begin and end, line ends off."""
+    """Return start and end of each line, without line ends."""
     ends = np.flatnonzero(buffer == ord("\n"))
     if not text.endswith(b"\n"):
         ends = np.append(ends, len(text))
@@ -81,7 +81,7 @@ def _lines(text: bytes, buffer: Bytes) -> tuple[Ints, Ints]:
 
 
 def _columns(buffer: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[Marks, NDArray[np.uint64]]:
-    """Which lines are `ADDRESS TYPE NAME`, and their addresses."""
+    """Return which lines are `ADDRESS TYPE NAME`, and their addresses."""
     fits = ends - starts >= width + 4
     where = np.where(fits, starts, 0)
     fits &= (buffer[where + width] == ord(" ")) & (buffer[where + width + 2] == ord(" "))
@@ -97,18 +97,18 @@ def _columns(buffer: Bytes, starts: Ints, ends: Ints, width: int) -> tuple[Marks
     return fits, octets.view(f">u{width // 2}").ravel().astype(np.uint64)
 
 
-def _odd(cite: Citation, starts: Ints, ends: Ints, fits: Marks) -> list[Problem]:
-    odd = np.flatnonzero(~fits & (ends > starts))
-    if not len(odd):
+def _invalid_lines(cite: Citation, starts: Ints, ends: Ints, fits: Marks) -> list[Problem]:
+    invalid = np.flatnonzero(~fits & (ends > starts))
+    if not len(invalid):
         return []
-    place = Citation(cite.member, int(odd[0]) + 1)
-    return [Problem(place, "lines are not `address type name`; they were left out", count=len(odd))]
+    first = Citation(cite.member, int(invalid[0]) + 1)
+    return [Problem(first, "lines are not `address type name`; they were left out", count=len(invalid))]
 
 
 def _modules(text: bytes, buffer: Bytes, starts: Ints, ends: Ints) -> tuple[NDArray[np.int32], tuple[str, ...], Ints]:
-    """The module of each line, their names, and where the names of symbols end.
+    """Return the module number of each line, the names of modules, and the end of each symbol name.
 
-    Modules stand together; each stretch of lines of one module is looked up once.
+    The lines of a module are adjacent; each run of lines is looked up once.
     """
     module = np.zeros(len(starts), np.int32)
     tabs = np.flatnonzero(buffer == ord("\t"))
@@ -117,11 +117,10 @@ def _modules(text: bytes, buffer: Bytes, starts: Ints, ends: Ints) -> tuple[NDAr
     lines = np.searchsorted(starts, tabs, "right") - 1
     lines, first = np.unique(lines, return_index=True)
     tabs = tabs[first]
-    lengths = np.clip(ends[lines] - tabs, 0, _LONGEST_MODULE)
-    words = np.lib.stride_tricks.sliding_window_view(
-        np.concatenate((buffer, np.zeros(_LONGEST_MODULE, np.uint8))), _LONGEST_MODULE
-    )[tabs]
-    words[np.arange(_LONGEST_MODULE) >= lengths[:, None]] = 0
+    lengths = np.clip(ends[lines] - tabs, 0, _MAX_MODULE_CHARS)
+    padded = np.concatenate((buffer, np.zeros(_MAX_MODULE_CHARS, np.uint8)))
+    words = np.lib.stride_tricks.sliding_window_view(padded, _MAX_MODULE_CHARS)[tabs]
+    words[np.arange(_MAX_MODULE_CHARS) >= lengths[:, None]] = 0
     changed = np.ones(len(lines), np.bool_)
     changed[1:] = (words[1:].view(np.uint64) != words[:-1].view(np.uint64)).any(axis=1)
     numbers: dict[str, int] = {"": 0}
@@ -135,30 +134,30 @@ def _modules(text: bytes, buffer: Bytes, starts: Ints, ends: Ints) -> tuple[NDAr
     return module, tuple(numbers), ends
 
 
-def _anchors(text: bytes, starts: Ints, addresses: NDArray[np.uint64], good: Marks) -> list[tuple[int, str]]:
-    """The lines that tell where the kernel begins."""
-    found = []
+def _anchors(text: bytes, starts: Ints, addresses: NDArray[np.uint64], fits: Marks) -> list[tuple[int, str]]:
+    """Return line and name of the symbols that mark the beginning of the kernel."""
+    anchors = []
     for name in ANCHORS:
         word, at = f" {name}".encode(), -1
         while (at := text.find(word, at + 1)) >= 0:
             line = int(np.searchsorted(starts, at, "right")) - 1
-            if text[at + len(word) : at + len(word) + 1] in (b"\n", b"\r", b"") and good[line] and addresses[line]:
-                found.append((line, name))
+            if text[at + len(word) : at + len(word) + 1] in (b"\n", b"\r", b"") and fits[line] and addresses[line]:
+                anchors.append((line, name))
                 break
-    return found
+    return anchors
 
 
 def _order(addresses: NDArray[np.uint64], classes: Bytes, anchors: list[int]) -> Ints:
-    """The lines to keep, by address.
+    """Return the lines to keep, sorted by address.
 
-    At one address the marks of the beginning of the kernel and of data come first, so that a function wins. Of data
-    only what follows a function is kept.
+    At equal addresses, anchors and data come before functions, so that a function is used. Data are kept only directly
+    after a function.
     """
-    late = classes == _FUNCTION
-    late[anchors] = False
-    early = classes != 0
-    early &= ~late
-    lines = np.concatenate((np.flatnonzero(early), np.flatnonzero(late)))
+    functions = classes == _FUNCTION
+    functions[anchors] = False
+    others = classes != 0
+    others &= ~functions
+    lines = np.concatenate((np.flatnonzero(others), np.flatnonzero(functions)))
     lines = lines[np.argsort(addresses[lines], kind="stable")]
     border = classes[lines] == _BORDER
     border[1:] &= border[:-1]

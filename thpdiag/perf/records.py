@@ -1,7 +1,7 @@
-"""Records of a recording and their columns: the contract between reading a file and making profiles of it.
+"""Records of a recording and their columns: the interface between the container and the making of profiles.
 
-The container (file, pipe, compressed, either byte order) is one thing, what samples mean is another; they meet here.
-Names of fields and records are those of include/uapi/linux/perf_event.h, of perf's own records (from 64 on) those of
+The container handles files, pipes, compression and byte order; profiles interpret the samples. Names of fields and
+records are those of include/uapi/linux/perf_event.h, and for perf's own records (from 64 on) those of
 tools/perf/util/event.h.
 """
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SampleType(IntFlag):
-    """PERF_SAMPLE_*: the fields of a sample, as far as they stand before the call chain or tell the layout."""
+    """PERF_SAMPLE_*: the fields of a sample that precede the call chain or affect the layout."""
 
     IP = 1 << 0
     TID = 1 << 1
@@ -40,7 +40,7 @@ CPU_MODE = 7  # PERF_RECORD_MISC_CPUMODE_MASK: these bits of header.misc
 
 
 class CpuMode(IntEnum):
-    """PERF_RECORD_MISC_*: where the CPU was, or whose address space a map is of."""
+    """PERF_RECORD_MISC_*: the mode of the CPU, or the address space of a map."""
 
     NOT_KNOWN = 0
     KERNEL = 1
@@ -51,7 +51,7 @@ class CpuMode(IntEnum):
 
 
 class Kind(IntEnum):
-    """PERF_RECORD_*: the records that are looked into; all others are passed over."""
+    """PERF_RECORD_*: the records that are read; all others are skipped."""
 
     MMAP = 1
     LOST = 2
@@ -74,32 +74,32 @@ class Kind(IntEnum):
 
 
 class EventInfo(NamedTuple):
-    """One event that was recorded: `name` as perf shows it (`cycles:ppp`), the attribute's fields that matter."""
+    """A recorded event: `name` as shown by perf (`cycles:ppp`), and fields of its attribute."""
 
     name: str
     ids: tuple[int, ...]
     sample_type: int
     read_format: int = 0
-    frequency: int | None = None  # samples per second asked for (attr.freq), else None
-    period: int | None = None  # events per sample asked for, where it is fixed
-    clock: int | None = None  # attr.clockid where use_clockid is set (0 = CLOCK_REALTIME, 1 = CLOCK_MONOTONIC ...)
-    max_frames: int = 0  # attr.sample_max_stack, 0 where the attribute does not say
-    sample_id_all: bool = False  # records of other types end with the sample's id and time
+    frequency: int | None = None  # requested samples per second (attr.freq)
+    period: int | None = None  # requested events per sample, if fixed
+    clock: int | None = None  # attr.clockid if use_clockid is set (0 = CLOCK_REALTIME, 1 = CLOCK_MONOTONIC ...)
+    max_frames: int = 0  # attr.sample_max_stack, 0 if unknown
+    sample_id_all: bool = False  # records of other types end with id and time of the event
 
     @property
     def dwarf(self) -> bool:
-        """Programs' stacks were recorded raw, not as chains."""
+        """Whether the stacks of programs were recorded raw, not as chains."""
         return bool(self.sample_type & SampleType.STACK_USER)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Samples:
-    """Columns of PERF_RECORD_SAMPLE, in the order of the file; all of equal length but `chain`.
+    """Columns of PERF_RECORD_SAMPLE in the order of the file, of equal length except `chain`.
 
-    `chain` holds PERF_SAMPLE_CALLCHAIN of all samples, context markers (PERF_CONTEXT_*) included, sample `i` at
-    `starts[i]:starts[i + 1]`. Where chains were not recorded it is empty and `ip` is all there is. What an event did
-    not record is -1 (pid, tid, cpu) or 0 (time, ip) and `period` 1; `timed` says for each sample whether its event
-    records times. `offset` is that of the record in the file (of the compressed record that holds it).
+    `chain` has PERF_SAMPLE_CALLCHAIN of all samples, including context markers (PERF_CONTEXT_*); that of sample `i` is
+    `chain[starts[i]:starts[i + 1]]`, empty if chains were not recorded. Values that an event does not record are -1
+    (pid, tid, cpu), 0 (time, ip) or 1 (period); `timed` is true for samples whose event records times. `offset` is that
+    of the record in the file, or of the compressed record that contains it.
     """
 
     event: NDArray[np.int32]  # index into Recording.events
@@ -120,7 +120,7 @@ class Samples:
 
 
 class Comm(NamedTuple):
-    """PERF_RECORD_COMM: a thread got a name; `exec`: by a new program (misc bit PERF_RECORD_MISC_COMM_EXEC)."""
+    """PERF_RECORD_COMM: the new name of a thread; `exec`: from a new program (PERF_RECORD_MISC_COMM_EXEC)."""
 
     time: int
     pid: int
@@ -130,7 +130,7 @@ class Comm(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """PERF_RECORD_FORK: a thread began (`exit` False) or ended (PERF_RECORD_EXIT)."""
+    """PERF_RECORD_FORK or, with `exit`, PERF_RECORD_EXIT: the start or end of a thread."""
 
     time: int
     pid: int
@@ -141,10 +141,10 @@ class Fork(NamedTuple):
 
 
 class Map(NamedTuple):
-    """PERF_RECORD_MMAP and MMAP2: addresses `start` up to `start + length` show `name` from `offset` on.
+    """PERF_RECORD_MMAP and MMAP2: `name` from `offset` is mapped at the addresses `start` to `start + length`.
 
-    pid -1 and a kernel CPU mode: the kernel's own image (`[kernel.kallsyms]_text`, whose `offset` is the runtime
-    address of `_text`) and modules.
+    With pid -1 and a kernel CPU mode it is the kernel image (`[kernel.kallsyms]_text`, whose `offset` is the runtime
+    address of `_text`) or a module.
     """
 
     time: int
@@ -160,10 +160,10 @@ class Map(NamedTuple):
 
 @dataclass(slots=True)
 class Window:
-    """What stood in one stretch of the recording (some MiB); bounded, whatever the size of the file.
+    """The records of one part of the recording (some MiB, whatever the size of the file).
 
-    `lost` are samples that the kernel or perf says it lost (LOST: `lost` field; LOST_SAMPLES), `throttled` the number
-    of THROTTLE records. `problems` are those met in this stretch.
+    `lost` are samples that the kernel or perf reports as lost (LOST: `lost` field; LOST_SAMPLES), `throttled` the
+    number of THROTTLE records.
     """
 
     samples: Samples
@@ -172,17 +172,17 @@ class Window:
     maps: list[Map] = field(default_factory=list)
     lost: int = 0
     throttled: int = 0
-    rounds: int = 0  # FINISHED_ROUND records: all before the last but one round's end are in time order after sorting
+    rounds: int = 0  # FINISHED_ROUND records: sorting gives time order up to the end of the last but one round
     odd: dict[str, int] = field(default_factory=dict)  # samples that could not be read, by reason
     problems: list[Problem] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The header's features, empty or None where the file has none. Complete only after all windows were read.
+    """The header's features, empty or None if missing. Complete only after all windows are read.
 
-    `clock_data` is (clockid, wall clock ns since 1970, ns on clockid at that moment) of HEADER_CLOCK_DATA. `build_ids`
-    maps names (`[kernel.kallsyms]`, paths) to hex.
+    `clock_data` is (clockid, wall clock in ns since 1970, ns on clockid at that moment) of HEADER_CLOCK_DATA.
+    `build_ids` maps names (`[kernel.kallsyms]`, paths) to hex.
     """
 
     hostname: str = ""

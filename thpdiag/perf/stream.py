@@ -1,14 +1,13 @@
-"""The bytes of a recording, once and forward, to windows of whole records: reading, finding records, decompressing.
+"""Reading of a recording in one forward pass as windows of complete records, with decompression.
 
-A recording may stand in a compressed archive, where nothing can be read twice.
+A recording may be in a compressed archive, so it cannot be read twice.
 
-Each record says only how long it is, so the next one is known when this one was looked at: that is the one loop over
-records. All else is done for whole windows. Records are multiples of eight bytes long, with three exceptions:
-compressed ones, the payload that follows trace data, and damage. From the first of these on a window is walked byte by
-byte.
+A record states only its size, so records must be found one after another; this is the only loop over records. All other
+work is done for whole windows. Records are multiples of eight bytes long, with three exceptions: compressed records,
+the payload that follows trace data, and damage. From the first of these a window is walked by bytes.
 
-Compressed records (COMPRESSED, COMPRESSED2) are pieces of one zstd stream of records: records and frames go on from
-one to the next. Source: tools/perf/util/zstd.c, tools/perf/builtin-record.c.
+Compressed records (COMPRESSED, COMPRESSED2) are pieces of one zstd stream of records: records and frames may span
+several of them. Source: tools/perf/util/zstd.c, tools/perf/builtin-record.c.
 """
 
 from __future__ import annotations
@@ -28,20 +27,20 @@ from thpdiag.model.ragged import starts_of
 from thpdiag.perf.header import Order
 from thpdiag.perf.records import Kind
 
-WINDOW_BYTES = 8 << 20  # of records that are looked at together; more do not fit into the caches of CPUs
+WINDOW_BYTES = 8 << 20  # of records that are processed together; more do not fit into CPU caches
 MAX_RECORD_BYTES = 1 << 16  # a record's size has 16 bits
-SLACK_BYTES = 512  # zeros at the end: fixed fields are fetched before the last record is known to be too short
+SLACK_BYTES = 512  # zeros after a buffer: fixed fields are fetched before the last record is known to be too short
 HEADER_BYTES = 8  # u32 type, u16 misc, u16 size
-TYPES = 256  # what is below may be a type that is not known yet; what is not was hardly written by perf
-FOLLOWED = (Kind.HEADER_TRACING_DATA, Kind.AUXTRACE)  # by bytes that the record's size does not count
-PACKED = (Kind.COMPRESSED, Kind.COMPRESSED2)
+MAX_TYPES = 256  # types below may be new; others are damage
+WITH_PAYLOAD = (Kind.HEADER_TRACING_DATA, Kind.AUXTRACE)  # followed by bytes that the record's size does not include
+COMPRESSED = (Kind.COMPRESSED, Kind.COMPRESSED2)
 
-Troubles = Counter[tuple[str, ProblemKind]]  # what could not be read, until the next window takes it
-Words = NDArray[np.int64]  # places in a buffer, in words of eight bytes
+Errors = Counter[tuple[str, ProblemKind]]  # number of errors since the last window
+Words = NDArray[np.int64]  # positions in a buffer, in words of eight bytes
 
 
 class ByteStream:
-    """Chunks as one stream; `position` is the offset of the next byte, at first that of the first chunk."""
+    """Chunks as one stream. `position` is the offset of the next byte, initially that of the first chunk."""
 
     def __init__(self, chunks: Iterator[bytes], position: int = 0) -> None:
         self._chunks = chunks
@@ -49,7 +48,7 @@ class ByteStream:
         self.position = position
 
     def _parts(self, count: int | None) -> Iterator[memoryview]:
-        """The next bytes as they come, fewer only at the end (None: all that is left)."""
+        """Yield the next `count` bytes in parts, fewer only at the end (None: all remaining)."""
         while count is None or count > 0:
             while not self._rest:
                 if (chunk := next(self._chunks, None)) is None:
@@ -61,7 +60,7 @@ class ByteStream:
             yield part
 
     def read_into(self, target: memoryview) -> int:
-        """Fills the target as far as the stream goes; the number of bytes."""
+        """Fill the target as far as possible and return the number of bytes."""
         done = 0
         for part in self._parts(len(target)):
             target[done : done + len(part)] = part
@@ -69,63 +68,63 @@ class ByteStream:
         return done
 
     def read(self, count: int) -> bytes:
-        """The next bytes, fewer only at the end."""
+        """Read the next bytes, fewer only at the end."""
         return b"".join(self._parts(count))
 
     def skip(self, count: int | None) -> int:
-        """Passes over bytes (None: all that is left); how many there were."""
+        """Skip bytes (None: all remaining) and return how many there were."""
         return sum(map(len, self._parts(count)))
 
 
-def roomy(size: int) -> NDArray[np.uint8]:
-    """A buffer of zeros with the slack behind it, a multiple of eight long."""
+def zero_buffer(size: int) -> NDArray[np.uint8]:
+    """Return a buffer of zeros with slack at its end, whose length is a multiple of eight."""
     return np.zeros((size + SLACK_BYTES + 7) & ~7, np.uint8)
 
 
-class Stretch:
-    """The data section a window at a time: `buffer[:used]`, whose first byte stands at `base` of the file.
+class DataSection:
+    """The data section, one window at a time: `buffer[:used]`, whose first byte is at offset `base` of the file.
 
-    What is left of a record that the end of a window cuts is moved to the front of the next one, so each window
-    begins with a record, at an address that is a multiple of eight. `left` are the bytes of the section not yet
-    fetched, None where it does not say how long it is; `unpaid` those of a payload that the section ends before.
+    The beginning of a record that the end of a window cuts is moved to the front of the next window, so each window
+    begins with a record, at a multiple of eight. `left` is the number of section bytes not yet fetched, None if the
+    size of the section is unknown; `missing_payload` that of payload bytes after the end of the section.
     """
 
     def __init__(self, stream: ByteStream, length: int | None, file_size: int | None = None) -> None:
         self._stream = stream
         self._window = WINDOW_BYTES if file_size is None else max(1, min(WINDOW_BYTES, file_size))
         self.left = length
-        self.buffer = roomy(self._window + MAX_RECORD_BYTES)
+        self.buffer = zero_buffer(self._window + MAX_RECORD_BYTES)
         self.used = 0
-        self.unpaid = 0
+        self.missing_payload = 0
         self.base = stream.position
 
     def fetch(self, consumed: int, payload: int = 0) -> int:
-        """Drops what was consumed and `payload` bytes behind the window, then fetches more: how many bytes came."""
+        """Drop the consumed bytes and `payload` bytes after the window, fetch more, and return the number fetched."""
         tail = self.used - consumed
         self.buffer[:tail] = self.buffer[consumed : self.used].copy()
         self.base += consumed
         if payload:
-            passed = self.skip(payload)
-            self.base += passed
-            self.unpaid = payload - passed
+            skipped = self.skip(payload)
+            self.base += skipped
+            self.missing_payload = payload - skipped
         room = self._window if self.left is None else min(self._window, self.left)
-        came = self._stream.read_into(self.buffer.data[tail : tail + room])
-        self.used = tail + came
+        fetched = self._stream.read_into(self.buffer.data[tail : tail + room])
+        self.used = tail + fetched
         self.buffer[self.used : self.used + SLACK_BYTES] = 0
-        self.left = None if self.left is None else self.left - came
-        return came
+        self.left = None if self.left is None else self.left - fetched
+        return fetched
 
     def skip(self, count: int | None = None) -> int:
-        """Passes over bytes of the section, all by default."""
+        """Skip bytes of the section, all by default."""
         if self.left is not None:
             count = self.left if count is None else min(count, self.left)
-        passed = self._stream.skip(count)
-        self.left = None if self.left is None else self.left - passed
-        return passed
+        skipped = self._stream.skip(count)
+        self.left = None if self.left is None else self.left - skipped
+        return skipped
 
 
 class View:
-    """A buffer as numbers of 64, 32 and 16 bits in the byte order of the file."""
+    """A buffer as arrays of 64-, 32- and 16-bit numbers in the byte order of the file. `at`: positions in words."""
 
     def __init__(self, buffer: NDArray[np.uint8], order: Order) -> None:
         self.bytes = buffer
@@ -133,11 +132,11 @@ class View:
         self.order = order
 
     def words(self, at: Words, place: int) -> NDArray[np.uint64]:
-        """The 64-bit numbers `place` words behind the positions."""
+        """Return the 64-bit numbers `place` words after the positions."""
         return self.u64[place:][at].astype(np.uint64, copy=False)
 
     def halves(self, at: Words, place: int, half: int) -> NDArray[np.int32]:
-        """The first or second 32-bit number of such words, signed."""
+        """Return the first or second 32-bit number of these words, signed."""
         return self.u32[2 * place + half :: 2][at].astype(np.uint32, copy=False).view(np.int32)
 
     def kinds(self, at: Words) -> NDArray[np.uint32]:
@@ -147,12 +146,12 @@ class View:
         return self.u16[2::4][at].astype(np.uint16, copy=False)
 
     def lengths(self, at: Words) -> Words:
-        """Sizes of records in whole words."""
+        """Return the sizes of records in complete words."""
         return (self.u16[3::4][at] >> 3).astype(np.int64)
 
 
 class Walk(NamedTuple):
-    """`at` are the records' places in words; `end` is the byte where the walk stopped, `ragged` if not at the end."""
+    """Positions of records in words, the byte at which the walk ended, and whether unaligned records follow there."""
 
     at: Words
     end: int
@@ -160,7 +159,7 @@ class Walk(NamedTuple):
 
 
 def walk(view: View, used: int) -> Walk:
-    """All whole records in the first `used` bytes, up to the first that is followed by other bytes, packed or odd."""
+    """Find all complete records in the first `used` bytes, up to one that is compressed, unaligned or has a payload."""
     words = used >> 3
     sizes = view.u16[3::4].astype("=u2").data
     places: list[int] = []
@@ -175,22 +174,22 @@ def walk(view: View, used: int) -> Walk:
     if not places:
         return Walk(at, 0, ragged=False)
     kinds, bytes_of = view.kinds(at), view.u16[3::4][at]
-    special = [int(kind) for kind in (*FOLLOWED, *PACKED)]
-    odd = (bytes_of & 7 != 0) | (bytes_of == 0) | (kinds >= TYPES) | np.isin(kinds, special)
-    if odd.any():
-        stop = int(np.argmax(odd))
+    special = [int(kind) for kind in (*WITH_PAYLOAD, *COMPRESSED)]
+    ragged = (bytes_of & 7 != 0) | (bytes_of == 0) | (kinds >= MAX_TYPES) | np.isin(kinds, special)
+    if ragged.any():
+        stop = int(np.argmax(ragged))
         return Walk(at[:stop], 8 * places[stop], ragged=True)
-    if place > words:  # the end of the window cuts the last one
+    if place > words:  # the end of the window cuts the last record
         return Walk(at[:-1], 8 * places[-1], ragged=False)
     return Walk(at, 8 * place, ragged=False)
 
 
 @dataclass(slots=True)
 class Ragged:
-    """Records at any place: plain ones by begin and size, contents of `packed` ones (begin, end, place of the record).
+    """Unaligned records: begin and size of plain ones, and for `packed` ones (begin of content, end, record).
 
-    `end` is where the walk stopped, `payload` how many bytes behind the window belong to the last record, `size` that
-    of a record that cannot be (else None).
+    `end` is where the walk stopped, `payload` the number of bytes after the window that belong to the last record,
+    `size` that of an impossible record (else None).
     """
 
     begins: array[int] = field(default_factory=lambda: array("q"))
@@ -202,33 +201,33 @@ class Ragged:
 
 
 def walk_ragged(view: View, at: int, used: int) -> Ragged:
-    """Byte by byte through the rest of a window."""
-    raw, found, head = view.bytes.data, Ragged(), struct.Struct(view.order + "IHH")
+    """Find the records in the rest of a window, from byte `at`."""
+    raw, ragged, head = view.bytes.data, Ragged(), struct.Struct(view.order + "IHH")
     while at + HEADER_BYTES <= used:
         kind, _, size = head.unpack_from(raw, at)
         if size < HEADER_BYTES:
-            found.size = size
+            ragged.size = size
             break
         if at + size > used:
             break
         body = bytes(raw[at + HEADER_BYTES : at + min(size, 2 * HEADER_BYTES)])
-        if kind in PACKED:
-            found.packed.append((*_packed_bytes(body, at, kind, size, view.order), at))
+        if kind in COMPRESSED:
+            ragged.packed.append((*_packed_bytes(body, at, kind, size, view.order), at))
         else:
-            found.begins.append(at)
-            found.sizes.append(size)
+            ragged.begins.append(at)
+            ragged.sizes.append(size)
         at += size
         if kind == Kind.HEADER_TRACING_DATA and len(body) >= 4:  # a u32, rounded up to eight
             at += (int(struct.unpack_from(view.order + "I", body)[0]) + 7) & ~7
         elif kind == Kind.AUXTRACE and len(body) == 8:
             at += int(struct.unpack(view.order + "Q", body)[0])
-    found.payload = max(0, at - used)
-    found.end = min(at, used)
-    return found
+    ragged.payload = max(0, at - used)
+    ragged.end = min(at, used)
+    return ragged
 
 
 def _packed_bytes(body: bytes, at: int, kind: int, size: int, order: str) -> tuple[int, int]:
-    """Begin and end of the compressed bytes. COMPRESSED2 (perf 6.16) says how many there are and pads."""
+    """Return begin and end of the compressed bytes. COMPRESSED2 (perf 6.16) states their number and has padding."""
     begin, end = at + HEADER_BYTES, at + size
     if kind == Kind.COMPRESSED or len(body) < 8:
         return begin, end
@@ -236,12 +235,12 @@ def _packed_bytes(body: bytes, at: int, kind: int, size: int, order: str) -> tup
 
 
 def realign(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArray[np.uint8], Words]:
-    """Copies of records one after another, each at a multiple of eight, and their places in words."""
+    """Copy records to multiples of eight bytes, and return the copy and their positions in words."""
     starts = starts_of((sizes + 7) & ~7)
-    copy = roomy(int(starts[-1]))
-    # Records that stay together are copied together.
-    apart = np.flatnonzero(np.diff(begins) != np.diff(starts[:-1])) + 1
-    first, last = np.append(0, apart), np.append(apart, len(sizes)) - 1
+    copy = zero_buffer(int(starts[-1]))
+    # Records whose distance does not change are copied together.
+    breaks = np.flatnonzero(np.diff(begins) != np.diff(starts[:-1])) + 1
+    first, last = np.append(0, breaks), np.append(breaks, len(sizes)) - 1
     lengths = begins[last] + sizes[last] - begins[first]
     for begin, start, length in zip(begins[first].tolist(), starts[first].tolist(), lengths.tolist(), strict=True):
         copy[start : start + length] = raw[begin : begin + length]
@@ -249,17 +248,17 @@ def realign(raw: NDArray[np.uint8], begins: Words, sizes: Words) -> tuple[NDArra
 
 
 BROKEN = "compressed by zstd and damaged: they cannot be decompressed"
-SPOILT = "compressed by zstd and invalid after decompression"
+INVALID = "compressed by zstd and invalid after decompression"
 BOMB = "compressed by zstd and far larger after decompression than any recording"
-PIECE_BYTES = 1 << 10  # given to zstd at once: what comes out is 32 MiB at most
-MAX_RATIO = 250  # perf's own records pack about twentyfold
-RATIO_AFTER_BYTES = 1 << 30
-HISTORY_BYTES = 1 << 27  # that zstd may ask for
+PIECE_BYTES = 1 << 10  # input of one call of zstd, which limits its output to 32 MiB
+MAX_RATIO = 250  # perf's own records are compressed about twentyfold
+RATIO_AFTER_BYTES = 1 << 30  # of output, after which the ratio is checked
+MAX_HISTORY_BYTES = 1 << 27  # zstd window size
 
 
 @dataclass(frozen=True, slots=True)
 class Inner:
-    """Unpacked bytes `buffer[:used]`; those from `begins[i]` on came out of the record at `offsets[i]` of the file."""
+    """Decompressed bytes `buffer[:used]`; those from `begins[i]` on are from the record at offset `offsets[i]`."""
 
     buffer: NDArray[np.uint8]
     used: int
@@ -267,51 +266,52 @@ class Inner:
     offsets: NDArray[np.int64]
 
     def offset(self, at: Words) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self.offsets[np.searchsorted(self.begins, at << 3, side="right") - 1]
-        return found
+        offsets: NDArray[np.int64] = self.offsets[np.searchsorted(self.begins, at << 3, side="right") - 1]
+        return offsets
 
 
 class Unpacked:
-    """The inner stream, a window at a time. `trouble` says why no more of it can be had, `refused` counts records.
+    """The decompressed stream of records, one window at a time.
 
-    `waiting` are the bytes that were unpacked and not given out.
+    `error` is the reason why the rest cannot be decompressed, `refused` the number of records concerned, `waiting` the
+    number of decompressed bytes that were not yielded yet.
     """
 
     def __init__(self) -> None:
         import zstandard  # few recordings need it
 
-        unpacker = zstandard.ZstdDecompressor(max_window_size=HISTORY_BYTES)
+        unpacker = zstandard.ZstdDecompressor(max_window_size=MAX_HISTORY_BYTES)
         self._decoder = unpacker.decompressobj(read_across_frames=True)
-        self._error = zstandard.ZstdError
+        self._zstd_error = zstandard.ZstdError
         self._parts: list[bytes] = []
         self._places: list[tuple[int, int]] = []
         self._in = self._out = 0
         self.waiting = 0
-        self.trouble = ""
+        self.error = ""
         self.refused = 0
 
     def feed(self, packed: bytes, offset: int) -> Iterator[Inner]:
-        """Unpacks the content of a record that stands at `offset`."""
+        """Decompress the content of the record at `offset`, and yield full windows."""
         for begin in range(0, len(packed), PIECE_BYTES):
-            if not self.trouble:
+            if not self.error:
                 self._unpack(packed[begin : begin + PIECE_BYTES], offset)
             if self.waiting >= WINDOW_BYTES:
                 yield self.window()
-        if self.trouble:
+        if self.error:
             self.refused += 1
 
     def _unpack(self, piece: bytes, offset: int) -> None:
         try:
             out = self._decoder.decompress(piece)
-        except self._error:
-            self.trouble = BROKEN
+        except self._zstd_error:
+            self.error = BROKEN
             return
         self._in += len(piece)
         self._out += len(out)
         if out:
             self._append(out, offset)
         if self._out > RATIO_AFTER_BYTES and self._out > MAX_RATIO * self._in:
-            self.trouble = BOMB
+            self.error = BOMB
 
     def _append(self, out: bytes, offset: int) -> None:
         if not self._places or self._places[-1][1] != offset:
@@ -320,8 +320,8 @@ class Unpacked:
         self.waiting += len(out)
 
     def window(self) -> Inner:
-        """What was unpacked since the last one, behind the record that was cut then."""
-        buffer = roomy(self.waiting)
+        """Return the bytes since the last window, after the rest of its last record."""
+        buffer = zero_buffer(self.waiting)
         buffer[: self.waiting] = np.frombuffer(b"".join(self._parts), np.uint8)
         begins, offsets = np.array(self._places, np.int64).reshape(-1, 2).T
         inner = Inner(buffer, self.waiting, begins, offsets)
@@ -329,18 +329,18 @@ class Unpacked:
         return inner
 
     def keep(self, inner: Inner, end: int) -> None:
-        """The rest of a window belongs to a record that goes on in the next one."""
+        """Keep the rest of a window, which belongs to a record that continues in the next one."""
         if end < inner.used:
             at = np.array([end >> 3], np.int64)
             self._append(inner.buffer[end : inner.used].tobytes(), int(inner.offset(at)[0]))
 
-    def spoil(self, size: int) -> None:
-        """What was unpacked is no chain of records: no more of it is read."""
-        self.trouble = self.trouble or f"{SPOILT}, {size} bytes from there on are not read"
+    def mark_invalid(self, size: int) -> None:
+        """Stop reading because the decompressed bytes are not records."""
+        self.error = self.error or f"{INVALID}, {size} bytes from there on are not read"
         self.refused = max(self.refused, 1)
 
-    def report(self, troubles: Troubles) -> None:
-        """What could not be had, as a problem."""
-        if self.trouble:
-            kind = ProblemKind.LIMIT if self.trouble == BOMB else ProblemKind.DAMAGED
-            troubles[f"has records that are {self.trouble}", kind] += self.refused
+    def report(self, errors: Errors) -> None:
+        """Add the error, if there is one."""
+        if self.error:
+            kind = ProblemKind.LIMIT if self.error == BOMB else ProblemKind.DAMAGED
+            errors[f"has records that are {self.error}", kind] += self.refused
