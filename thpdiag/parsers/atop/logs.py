@@ -259,14 +259,14 @@ class ParseableLines:
     commands: set[str] = field(default_factory=set)
 
     def line(self, number: int, text: str) -> Iterator[Record]:
-        found = _LINE.match(text)
-        if not found:
+        match = _LINE.match(text)
+        if not match:
             if text.strip() in ("RESET", "SEP"):
                 self.since_boot = text.startswith("RESET")
             elif text.strip():
                 self.odd.note(number, text, "not a line of atop -P")
             return
-        label, host, epoch, seconds, rest = found.groups()
+        label, host, epoch, seconds, rest = match.groups()
         cite = self.source.cite(number, text)
         if host not in self.hosts:
             self.hosts.add(host)
@@ -312,12 +312,12 @@ class ParseableLines:
     def general(self, interval: Interval, label: str, rest: str, cite: Citation) -> Iterable[Record] | None:
         """Start and command line of a process; the command once."""
         named = _TASK.match(rest)
-        found = _COMMAND.match(named[5]) if named else None
-        if not named or not found:
+        match = _COMMAND.match(named[5]) if named else None
+        if not named or not match:
             return None
-        numbers = cells(("", "", "", "nthr", "", "btime"), found[1].split())
-        task = Task(named[1], named[2] or named[3] or "", named[4], found[4] != "n")
-        return None if numbers is None else self._add_start(interval, task, numbers, found[2] or found[3] or "", cite)
+        numbers = cells(("", "", "", "nthr", "", "btime"), match[1].split())
+        task = Task(named[1], named[2] or named[3] or "", named[4], match[4] != "n")
+        return None if numbers is None else self._add_start(interval, task, numbers, match[2] or match[3] or "", cite)
 
     def _add_start(
         self, interval: Interval, task: Task, numbers: Cells, command: str, cite: Citation

@@ -47,19 +47,19 @@ _CPU_TIME = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d\d)?)s)
 
 def count(text: str) -> Quantity | None:
     """`5565`, which is exact, and `356e3`, of which only three digits are known."""
-    found = _COUNT.fullmatch(text)
-    if not found or int(found[2] or 0) > 15:
+    match = _COUNT.fullmatch(text)
+    if not match or int(match[2] or 0) > 15:
         return None
-    unit = 10.0 ** int(found[2] or 0)
-    return Quantity(int(found[1]) * unit, unit if found[2] else 0.0)
+    unit = 10.0 ** int(match[2] or 0)
+    return Quantity(int(match[1]) * unit, unit if match[2] else 0.0)
 
 
 def cpu_time(text: str) -> Quantity | None:
     """`0.35s`, `1m12s`, `3h05m`, in seconds."""
-    found = _CPU_TIME.fullmatch(text)
-    if not found or not text:
+    match = _CPU_TIME.fullmatch(text)
+    if not match or not text:
         return None
-    hours, minutes, seconds = found.groups()
+    hours, minutes, seconds = match.groups()
     quantum = 0.01 if "." in (seconds or "") else 1.0 if seconds else 60.0
     return Quantity(int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0), quantum)
 
@@ -138,14 +138,14 @@ class Screens:
     hosts: set[str] = field(default_factory=set)
     columns: Sequence[str] = ()
 
-    def begin(self, number: int, text: str, found: re.Match[str]) -> Iterator[Record]:
+    def begin(self, number: int, text: str, match: re.Match[str]) -> Iterator[Record]:
         yield from self.end()
         cite = self.source.cite(number, text)
-        if found[1] not in self.hosts:
-            self.hosts.add(found[1])
-            yield Fact("host.name", found[1], cite)
-        elapsed = sum(int(digits) * SECONDS[unit] for digits, unit in _ELAPSED.findall(found[4]))
-        self.screen = Screen(_moment(found[2], found[3]), float(elapsed))
+        if match[1] not in self.hosts:
+            self.hosts.add(match[1])
+            yield Fact("host.name", match[1], cite)
+        elapsed = sum(int(digits) * SECONDS[unit] for digits, unit in _ELAPSED.findall(match[4]))
+        self.screen = Screen(_moment(match[2], match[3]), float(elapsed))
         self.columns = ()
         if self.screen.time is None:
             self.odd.note(number, text, "a screen of atop with an invalid time")

@@ -51,8 +51,8 @@ def _frames(lines: list[str]) -> tuple[re.Pattern[str], list[re.Match[str]], lis
     form = next(form for form in _FORMS if form.match(lines[0]))
     frames: list[re.Match[str]] = []
     for at, line in enumerate(lines):
-        if found := form.match(line):
-            frames.append(found)
+        if match := form.match(line):
+            frames.append(match)
         elif not (_UNKNOWN.match(line) or (form is _TABLE and not line.strip())):
             return form, frames, lines[at:]
     return form, frames, []

@@ -107,17 +107,17 @@ class Trace:
 
     def _feed_header(self, text: str) -> bool:
         """Ahead of `Call Trace:`: the function that ran. On arm a trace needs no headline."""
-        if found := _RIP.match(text):
-            self.leaf = normalise(found["name"])
+        if match := _RIP.match(text):
+            self.leaf = normalise(match["name"])
             return True
-        if not self.seen and (found := _FRAME.match(text)) and found["arm"]:
+        if not self.seen and (match := _FRAME.match(text)) and match["arm"]:
             self.running = self.seen = True
             return self._frame(text)
         return False
 
     def _register(self, text: str) -> bool:
-        if found := _RIP.match(text):
-            name = normalise(found["name"])
+        if match := _RIP.match(text):
+            name = normalise(match["name"])
             if not self.whole and (self._part or (self._frames and _is_interrupt_entry(self._frames[-1][0]))):
                 self._frames.clear()
             self._part = ""
@@ -133,11 +133,11 @@ class Trace:
             self._part = name if name in {"IRQ", "NMI"} and not marker["end"] else ""
         if rest != text and not rest:
             return True
-        found = _FRAME.match(rest)
-        if not found:
+        match = _FRAME.match(rest)
+        if not match:
             return _UNKNOWN.match(rest) is not None
-        name = normalise(found["name"] or found["decoded"] or found["arm"])
-        if _is_unreliable(found):
+        name = normalise(match["name"] or match["decoded"] or match["arm"])
+        if _is_unreliable(match):
             self.unreliable.append(name)
         else:
             self._add(name)
@@ -165,21 +165,21 @@ def _is_interrupt_entry(name: str) -> bool:
     return name in _INTERRUPT_ENTRIES or name.startswith("asm_sysvec_")
 
 
-def _is_unreliable(found: re.Match[str]) -> bool:
+def _is_unreliable(match: re.Match[str]) -> bool:
     """Whether the address may be left over: `? ` on x86, in parentheses on s390, `(unreliable)` on powerpc.
 
     `(L)` on arm64 is what the link register held when an exception was taken, live or not.
     """
-    text = found[0].strip()
-    return bool(found["odd"]) or text.startswith("([<") or text.endswith((" (unreliable)", " (L)"))
+    text = match[0].strip()
+    return bool(match["odd"]) or text.startswith("([<") or text.endswith((" (unreliable)", " (L)"))
 
 
 def frame_function(text: str) -> str | None:
     """The function of a line that is one frame, '' for an address without a name, None if it is no frame."""
-    found = _FRAME.match(text)
-    if found and not _is_unreliable(found):
-        return normalise(found["name"] or found["decoded"] or found["arm"])
-    return "" if found or _UNKNOWN.match(text) else None
+    match = _FRAME.match(text)
+    if match and not _is_unreliable(match):
+        return normalise(match["name"] or match["decoded"] or match["arm"])
+    return "" if match or _UNKNOWN.match(text) else None
 
 
 # whether a line without prefix can stand inside a trace or the registers before it

@@ -137,29 +137,29 @@ def split_line(line: str, depth: int = MAX_SPOKEN) -> KernelLine:
 
 
 def _split(line: str, depth: int) -> KernelLine:
-    if found := _RECORD.match(line):
-        bracket, caller = f"[{int(found['microseconds']) / 1e6:12.6f}]", _CALLER.search(found["keys"])
-        by_kernel = int(found["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(found["keys"])
+    if match := _RECORD.match(line):
+        bracket, caller = f"[{int(match['microseconds']) / 1e6:12.6f}]", _CALLER.search(match["keys"])
+        by_kernel = int(match["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(match["keys"])
         foreign = "" if by_kernel else "kmsg"
-        return KernelLine(found["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
-    if found := _SYSLOG.match(line):
-        if found["other"]:
-            return KernelLine(line[found.end() :], found["stamp"], host=found["host"] or "", foreign=found["other"])
-        rest = line[found.end() :]
+        return KernelLine(match["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
+    if match := _SYSLOG.match(line):
+        if match["other"]:
+            return KernelLine(line[match.end() :], match["stamp"], host=match["host"] or "", foreign=match["other"])
+        rest = line[match.end() :]
         inner = _DMESG.match(rest) if _DMESG_SURE.match(rest) else None
         if inner:
             return KernelLine(
-                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"] or "", inner["caller"] or ""
+                rest[inner.end() :], match["stamp"], inner["bracket"], match["host"] or "", inner["caller"] or ""
             )
-        return KernelLine(rest, found["stamp"], host=found["host"] or "")
-    if _DMESG_SURE.match(line) and (found := _DMESG.match(line)):
-        rest = line[found.end() :]
+        return KernelLine(rest, match["stamp"], host=match["host"] or "")
+    if _DMESG_SURE.match(line) and (match := _DMESG.match(line)):
+        rest = line[match.end() :]
         journal = _JOURNAL_HOST.match(rest)
         host = (journal["host"] or "") if journal else ""
         text, foreign = rest[journal.end() :] if journal else rest, "kmsg" if _PROGRAM.match(line) else ""
-        return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
-    if found := _UNTIMED_LINE.match(line):
-        return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
+        return KernelLine(text, "", match["bracket"], host, match["caller"] or "", foreign)
+    if match := _UNTIMED_LINE.match(line):
+        return KernelLine(line[match.end() :], foreign="" if line.startswith("kern") else "kmsg")
     if depth and (spoken := SPOKEN.match(line)):
         said = split_line(line[spoken.end() :], depth - 1)
         return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
@@ -249,14 +249,14 @@ def parse_task_header(text: str) -> Task | None:
     so that a name that looks like the rest of the line cannot pass for it.
     """
     wide = text.startswith("task:")
-    found = (_TASK_WIDE.match(text) or _TASK.match(text)) if wide else _OLD_TASK.match(text)
-    return Task(printable(found["comm"].strip()), found["pid"], found["state"]) if found else None
+    match = (_TASK_WIDE.match(text) or _TASK.match(text)) if wide else _OLD_TASK.match(text)
+    return Task(printable(match["comm"].strip()), match["pid"], match["state"]) if match else None
 
 
 def parse_on_cpu(text: str) -> Task | None:
     """`CPU: 3 PID: 4711 Comm: java Not tainted 5.14.0`, or `Pid: 4711, comm: java Not tainted 2.6.32` (to 3.9)."""
-    found = _ON_CPU.match(text)
-    return Task(printable(found["comm"].strip()), found["pid"], cpu=found["cpu"] or "") if found else None
+    match = _ON_CPU.match(text)
+    return Task(printable(match["comm"].strip()), match["pid"], cpu=match["cpu"] or "") if match else None
 
 
 _EARLY = 60.0  # seconds since boot: the daemon may not have run yet

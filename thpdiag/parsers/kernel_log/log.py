@@ -164,17 +164,17 @@ class _Passed:
             return
         passed = self._passable.passed if self._passable else (0, b"")
         for number, text in sorted([self._last, (passed[0], passed[1].decode())], reverse=True):
-            if found := BOOT_SECONDS.match(split_line(text).bracket):
-                yield Fact("dmesg.last_seconds", float(found[1]), self.source.cite(number, text))
+            if match := BOOT_SECONDS.match(split_line(text).bracket):
+                yield Fact("dmesg.last_seconds", float(match[1]), self.source.cite(number, text))
                 return
 
     def _look(self, number: int, text: str) -> None:
-        if found := _VERSION.search(text):
-            self.facts.append(Fact("kernel.release", found[1], self.source.cite(number, text)))
-        elif found := _BOOT_LINE.search(text):
+        if match := _VERSION.search(text):
+            self.facts.append(Fact("kernel.release", match[1], self.source.cite(number, text)))
+        elif match := _BOOT_LINE.search(text):
             cite = self.source.cite(number, text)
-            self.facts.append(Fact("boot.cmdline", found[1].strip(), cite))
-            if setting := _BOOT_THP.search(found[1]):
+            self.facts.append(Fact("boot.cmdline", match[1].strip(), cite))
+            if setting := _BOOT_THP.search(match[1]):
                 self.facts.append(Fact("boot.transparent_hugepage", setting[1], cite))
 
 
@@ -252,13 +252,13 @@ def _texts(lines: Lines, odd: ParseErrors) -> Iterator[tuple[int, str]]:
     """The messages as `dmesg -r` prints them."""
     known: dict[str, object] = {}
     for number, line in lines:
-        found = _VALUE.match(line)
-        if not found:
+        match = _VALUE.match(line)
+        if not match:
             known = {} if "{" in line else known
             continue
         try:
-            known[found["name"]] = json.loads(found["value"])
-            text = _line(known) if found["name"] == "msg" else None
+            known[match["name"]] = json.loads(match["value"])
+            text = _line(known) if match["name"] == "msg" else None
         except (ValueError, RecursionError, OverflowError):  # too deep, or a time that no float holds
             odd.note(number, line, "invalid JSON; the message is left out")
             continue
@@ -367,11 +367,11 @@ def _journal_export_entries(lines: Lines) -> Iterator[Entry]:
 
 def _field(line: str) -> tuple[str, object]:
     """The field of a line; without a name if it holds none."""
-    if found := _FIELD.match(line):
-        return found["name"], found["value"]
-    if found := _JSON_FIELD.match(line):
+    if match := _FIELD.match(line):
+        return match["name"], match["value"]
+    if match := _JSON_FIELD.match(line):
         try:
-            return found["name"], json.loads(found["value"])
+            return match["name"], json.loads(match["value"])
         except (ValueError, RecursionError):  # a list of bytes over several lines
             pass
     return "", ""

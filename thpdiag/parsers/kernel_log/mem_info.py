@@ -44,12 +44,12 @@ _DMA, _HIGH, _DMA32, _MOVABLE, _OLD_WAIT, _DIRECT_RECLAIM_4_4 = 0x1, 0x20, 0x4, 
 
 def parse_free_blocks(text: str) -> dict[str, float]:
     """The blocks of a zone by order; none if the row is not to be trusted."""
-    found = _ROW.match(text)
-    if not found:
+    match = _ROW.match(text)
+    if not match:
         return {}
-    sizes = [(int(size), int(count)) for count, size, _ in _BLOCKS.findall(found["blocks"])]
+    sizes = [(int(size), int(count)) for count, size, _ in _BLOCKS.findall(match["blocks"])]
     page = min(size for size, _ in sizes)
-    if page <= 0 or sum(size * count for size, count in sizes) != int(found["total"]):
+    if page <= 0 or sum(size * count for size, count in sizes) != int(match["total"]):
         return {}
     values: dict[str, float] = {}
     for size, count in sizes:
@@ -92,14 +92,14 @@ class MemInfo:
 
     def feed(self, text: str) -> bool:
         """Take a line in; False if it says nothing of memory."""
-        if found := _WATERMARKS.match(text):
-            self._last = self._zone(found)
-            self._last.free, self._last.least = int(found["free"]), int(found["min"])
-        elif (found := _RESERVE.match(text)) and self._last:
-            self._last.reserve = int(found["pages"].split()[-1])
+        if match := _WATERMARKS.match(text):
+            self._last = self._zone(match)
+            self._last.free, self._last.least = int(match["free"]), int(match["min"])
+        elif (match := _RESERVE.match(text)) and self._last:
+            self._last.reserve = int(match["pages"].split()[-1])
             self._last = None
-        elif (found := FREE_BLOCKS.match(text)) and parse_free_blocks(text):
-            zone, blocks = self._zone(found), _BLOCKS.findall(text)
+        elif (match := FREE_BLOCKS.match(text)) and parse_free_blocks(text):
+            zone, blocks = self._zone(match), _BLOCKS.findall(text)
             zone.page = min(int(size) for _, size, _ in blocks)
             orders = [
                 (int(size) // zone.page).bit_length() - 1
@@ -107,13 +107,13 @@ class MemInfo:
                 if int(count) and (not types or not _ANYBODY.isdisjoint(types))
             ]
             zone.largest = max(orders, default=-1)
-        elif not (found or _OTHER.match(text)):
+        elif not (match or _OTHER.match(text)):
             return False
         self.begun = True
         return True
 
-    def _zone(self, found: re.Match[str]) -> _Zone:
-        return self.zones.setdefault((found["node"] or "0", found["zone"]), _Zone())
+    def _zone(self, match: re.Match[str]) -> _Zone:
+        return self.zones.setdefault((match["node"] or "0", match["zone"]), _Zone())
 
     def lack(self, order: int, mode: str) -> str:
         """What was missing: `memory`, or `blocks` where memory was left; empty if the report does not tell."""

@@ -169,8 +169,8 @@ def is_hint(text: str) -> bool:
 def parse_headline(text: str) -> tuple[Headline, dict[str, str]] | None:
     """The report that begins on this line, and the named parts of it."""
     for headline in (*HEADLINES, *added_headlines()):
-        if headline.hint in text and (found := headline.pattern.match(text)):
-            fields = {k.rstrip("_"): printable(v.strip()) for k, v in found.groupdict().items() if v is not None}
+        if headline.hint in text and (match := headline.pattern.match(text)):
+            fields = {k.rstrip("_"): printable(v.strip()) for k, v in match.groupdict().items() if v is not None}
             if "milliseconds" in fields:
                 fields["seconds"] = f"{int(fields.pop('milliseconds')) / 1000:g}"
             return headline, fields
@@ -182,8 +182,8 @@ def parse_blocker(text: str) -> dict[str, str] | None:
 
     `INFO: task java:4711 is blocked on a mutex likely owned by task java:4700.` The holder's stack follows.
     """
-    found = _BLOCKER.match(text) if "blocked on a" in text else None
-    return {k: printable(v) for k, v in found.groupdict().items() if v is not None} if found else None
+    match = _BLOCKER.match(text) if "blocked on a" in text else None
+    return {k: printable(v) for k, v in match.groupdict().items() if v is not None} if match else None
 
 
 _DETAILS = (
@@ -208,18 +208,18 @@ _KILL = re.compile(
 )
 
 
-def add_victim(found: re.Match[str], fields: dict[str, str]) -> bool:
+def add_victim(match: re.Match[str], fields: dict[str, str]) -> bool:
     """Add what a line says that names a victim; True if the report ends with it.
 
     To 4.19 there are two: `Kill process` says why, `Killed process` what is freed.
     """
-    if (found["scope"] or "").startswith("Memory cgroup"):
+    if (match["scope"] or "").startswith("Memory cgroup"):
         fields.update(_OF_A_GROUP | fields)
-    killed = found["verb"] == "Killed"
+    killed = match["verb"] == "Killed"
     if killed:  # the one that was chosen and the one that dies may be two threads
         fields.pop("victim_pid", None)
         fields.pop("victim", None)
-    _add(fields, {k: v for k, v in found.groupdict().items() if k.startswith("victim")})
+    _add(fields, {k: v for k, v in match.groupdict().items() if k.startswith("victim")})
     return killed
 
 
@@ -229,8 +229,8 @@ def add_oom_details(text: str, fields: dict[str, str]) -> bool:
         fields["anon_huge_bytes"] = str(int(fields.get("anon_huge_bytes", "0")) + int(huge[1]) * 1024)
         return True
     for pattern in _DETAILS:
-        if found := pattern.match(text):
-            parts = found.groupdict()
+        if match := pattern.match(text):
+            parts = match.groupdict()
             used = sum(int(parts.pop(name, None) or 0) for name in ("cache", "rss"))
             _add(fields, parts)
             if used and "memcg_usage_bytes" not in fields:  # the line with the usage was cut off

@@ -117,8 +117,8 @@ def parse_frame(text: str) -> tuple[list[str], str] | None:
     `sym+0x1 (object)`, `sym (/memfd:x (deleted))`, ` (object)` without a name, `sym (inlined)`, `sym` where `-F` left
     the object out.
     """
-    found = _FRAME.match(text)
-    return _names_and_object(found["text"] or "") if found else None
+    match = _FRAME.match(text)
+    return _names_and_object(match["text"] or "") if match else None
 
 
 _CUT_OBJECT = re.compile(r"(?<!\s)\s+\((?:(?P<kernel>\[k)|[/\[])[^()]*$")  # without the end of its line
@@ -180,14 +180,14 @@ def _frame_like(text: str) -> bool:
 
     No row of numbers and no dump of a stack.
     """
-    found = _FRAME.match(text)
-    if not found:
+    match = _FRAME.match(text)
+    if not match:
         return False
-    rest = (found["text"] or "").strip()
+    rest = (match["text"] or "").strip()
     if not rest:
-        is_number = text[1:] == found["ip"] and found["ip"].isdecimal()  # an epoch; perf prints addresses 16 wide
-        return text[0] == "\t" and len(found["ip"]) >= _MIN_LONE_ADDRESS and not is_number
-    if len(found["ip"]) < _MIN_ADDRESS or _NUMBER.match(rest) or _NAME_AND_STATE.match(rest):
+        is_number = text[1:] == match["ip"] and match["ip"].isdecimal()  # an epoch; perf prints addresses 16 wide
+        return text[0] == "\t" and len(match["ip"]) >= _MIN_LONE_ADDRESS and not is_number
+    if len(match["ip"]) < _MIN_ADDRESS or _NUMBER.match(rest) or _NAME_AND_STATE.match(rest):
         return False
     return rest.endswith(")") or "+0x" in rest or "[unknown]" in rest or text.startswith(("\t", _INDENT))
 

@@ -130,10 +130,10 @@ _MAX_VALUE_CHARS = 400  # characters of a value that are kept
 
 def header_fact(text: str) -> tuple[str, str] | None:
     """Name and value of a header line that is worth keeping."""
-    found = _HEADER_LINE.match(text.strip())
-    if not found or not (name := _HEADER_NAMES.get(found["key"].strip())):
+    match = _HEADER_LINE.match(text.strip())
+    if not match or not (name := _HEADER_NAMES.get(match["key"].strip())):
         return None
-    value = (found["value"] or "").strip()[:_MAX_VALUE_CHARS]
+    value = (match["value"] or "").strip()[:_MAX_VALUE_CHARS]
     return (name, value) if value else None
 
 

@@ -102,8 +102,8 @@ def part(text: str) -> bool:
         return False
     if bare.endswith(_CUT):
         return len(text) - len(text.lstrip(_BLANK)) >= _ALONE_FROM
-    if found := _BRANCH.match(text):
-        return not found["name"] or _function(found["name"])
+    if match := _BRANCH.match(text):
+        return not match["name"] or _function(match["name"])
     if text.lstrip().startswith("|"):
         return _function(bare)
     if _ALONE.match(text):  # of -g flat; or a function without name at address 0
@@ -204,8 +204,8 @@ def parse(lines: Sequence[str]) -> list[Node]:
 
 def _semicolons(line: str) -> bool:
     """Whether the line is a whole chain; one of a single function has no `;`, but is not indented."""
-    found = _FOLDED.match(line)
-    return ";" in line or (found is not None and bool(found["unit"]) and not line[:1].isspace())
+    match = _FOLDED.match(line)
+    return ";" in line or (match is not None and bool(match["unit"]) and not line[:1].isspace())
 
 
 def _parse_bars(lines: Sequence[str]) -> list[Node]:
@@ -228,15 +228,15 @@ def _parse_bars(lines: Sequence[str]) -> list[Node]:
     return top.children
 
 
-def _value(found: re.Match[str]) -> float | None:
-    return share(found["value"]) if found["value"] is not None else None
+def _value(match: re.Match[str]) -> float | None:
+    return share(match["value"]) if match["value"] is not None else None
 
 
 def _parse_flat(lines: Sequence[str]) -> list[Node]:
     nodes: list[Node] = []
     for line in lines:
-        if found := _ALONE.match(line):
-            nodes.append(Node([], _value(found), counted=not found["unit"]))
+        if match := _ALONE.match(line):
+            nodes.append(Node([], _value(match), counted=not match["unit"]))
         elif nodes:
             nodes[-1].names.append(plain_name(line.strip()))
     return _subtract_continuations([n for n in nodes if n.names])
@@ -254,10 +254,10 @@ def _subtract_continuations(nodes: list[Node]) -> list[Node]:
 
 
 def _parse_folded(line: str) -> Node:
-    found = _FOLDED.match(line)
-    if not found:
+    match = _FOLDED.match(line)
+    if not match:
         return Node([plain_name(n) for n in line.strip().split(";")])
-    return Node([plain_name(n) for n in found["names"].split(";")], _value(found), counted=not found["unit"])
+    return Node([plain_name(n) for n in match["names"].split(";")], _value(match), counted=not match["unit"])
 
 
 @dataclass(slots=True)
@@ -295,12 +295,12 @@ def _parse_browser(lines: Sequence[str]) -> list[Node]:
 
 
 def _browser_line(line: str) -> _Line:
-    found = _BROWSER.match(line)
-    if not found:
+    match = _BROWSER.match(line)
+    if not match:
         return _Line(0, line.strip())
-    first = found.start("value") if found["value"] else found.start("name")
-    counted = bool(found["value"]) and not found["unit"]
-    return _Line(first, plain_name(found["name"]), _value(found), counted, (found["sign"] or "")[:1])
+    first = match.start("value") if match["value"] else match.start("name")
+    counted = bool(match["value"]) and not match["unit"]
+    return _Line(first, plain_name(match["name"]), _value(match), counted, (match["sign"] or "")[:1])
 
 
 def _leave(path: list[Node], entry: _Line, *, collapsed: bool, opened: bool) -> None:

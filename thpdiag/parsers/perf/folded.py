@@ -52,11 +52,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     stacks: list[FoldedStack] = []
     errors = ParseErrors(source, PARSER.name)
     for number, text in lines:
-        found = _LINE.match(text.strip())
-        names = [n.strip() for n in found["stack"].replace(";::", "\0::").split(";")] if found else []
+        match = _LINE.match(text.strip())
+        names = [n.strip() for n in match["stack"].replace(";::", "\0::").split(";")] if match else []
         names = [n.replace("\0", ";") for n in names if n]  # Lorg/Inner;::step, a name of the Java runtime
-        if found and names:
-            stacks.append(FoldedStack(names, float(found["count"]), source.cite(number, text)))
+        if match and names:
+            stacks.append(FoldedStack(names, float(match["count"]), source.cite(number, text)))
         elif text.strip() and text[0] != "#":
             errors.note(number, text, "a line among folded stacks that is not `a;b;c count`")
     problems = errors.problems()
@@ -120,10 +120,10 @@ def _is_root(name: str) -> bool:
 
 def _task(text: str, *, with_ids: bool) -> Task:
     """Who ran."""
-    if not with_ids or not (found := _TASK.match(text)):
+    if not with_ids or not (match := _TASK.match(text)):
         return Task(text)
-    pid = int(found["pid"]) if found["pid"] != "?" else None
-    return Task(found["comm"], pid, int(found["tid"]) if found["tid"] else None)
+    pid = int(match["pid"]) if match["pid"] != "?" else None
+    return Task(match["comm"], pid, int(match["tid"]) if match["tid"] else None)
 
 
 def _chain(frames: Frames, names: list[str], comm: str, *, marked: bool) -> list[int]:
@@ -146,10 +146,10 @@ def _chain(frames: Frames, names: list[str], comm: str, *, marked: bool) -> list
 
 def _believable(text: str) -> bool:
     """Whether it is a stack and no sentence or table: at least two fields, each a name; the task may have blanks."""
-    found = _LINE.match(text.strip())
-    if not found:
+    match = _LINE.match(text.strip())
+    if not match:
         return False
-    names = [n for n in found["stack"].split(";") if n]
+    names = [n for n in match["stack"].split(";") if n]
     if len(names) < 2 or len(names[0]) > 80:
         return False
     return all(
@@ -159,10 +159,10 @@ def _believable(text: str) -> bool:
 
 def continues(text: str) -> bool:
     """Anything with a `;` and a count; a task alone with a count (samples without stack); a stack cut off before it."""
-    found = _LINE.match(text.strip())
-    if found is None:
+    match = _LINE.match(text.strip())
+    if match is None:
         return _CUT.fullmatch(text.strip()) is not None
-    return ";" in found["stack"] or " " not in found["stack"]
+    return ";" in match["stack"] or " " not in match["stack"]
 
 
 def _confirm(ahead: list[str]) -> bool:

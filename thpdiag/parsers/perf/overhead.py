@@ -82,12 +82,12 @@ def columns(header: str) -> Columns:
 
 def row(text: str, known: Columns) -> OverheadRow | None:
     """A line as a row, None if it is something else."""
-    found = _ROW.match(text)
-    if not found:
+    match = _ROW.match(text)
+    if not match:
         return None
-    shares = tuple(share(s) for s in found["shares"].split())
+    shares = tuple(share(s) for s in match["shares"].split())
     owns, total = _shares(shares, known)
-    samples, rest = _numbers(found["rest"] or "", known)
+    samples, rest = _numbers(match["rest"] or "", known)
     if "CPU" not in known.names and _DIFFERENCE.match(rest):
         return None  # perf diff
     marker = _SYMBOL.search(rest)
@@ -100,8 +100,8 @@ def row(text: str, known: Columns) -> OverheadRow | None:
         kernel = letter if letter is not None else kernel
     return OverheadRow(
         owns[0], total, samples[0], names.comm, names.pid, names.dso, names.symbol, kernel, bool(marker),
-        column=len(found["lead"].expandtabs()) + len(found["shares"].split()[0]),
-        sign=found["lead"].strip(), gap=found.start("rest") - found.end("shares") if found["rest"] else 0,
+        column=len(match["lead"].expandtabs()) + len(match["shares"].split()[0]),
+        sign=match["lead"].strip(), gap=match.start("rest") - match.end("shares") if match["rest"] else 0,
         cpu=names.cpu, shares=shares, others=tuple(zip(owns[1:], samples[1:], strict=False)),
     )  # fmt: skip
 
@@ -128,12 +128,12 @@ def _numbers(rest: str, known: Columns) -> tuple[list[int], str]:
     columns = [name for name in known.numbers for _ in range(known.events)]
     samples: list[int] = []
     position = 0
-    while found := _COUNTS.match(rest):
+    while match := _COUNTS.match(rest):
         if known.names and position >= len(columns):
             break
         if columns[position : position + 1] == ["Samples"]:
-            samples.append(int(found[0]))
-        rest, position = rest[found.end() :].lstrip(), position + 1
+            samples.append(int(match[0]))
+        rest, position = rest[match.end() :].lstrip(), position + 1
     return (samples + [0] * known.events)[: known.events], rest
 
 
@@ -160,8 +160,8 @@ def _names(middle: str, known: Columns, *, marked: bool) -> _Names:
         parts, wanted = _fit(middle, parts, wanted, known.alone, marked=marked)
     names = _Names()
     for name, value in zip(wanted, parts, strict=False):
-        if ":" in name and (found := _PID.match(value)):
-            names.comm, names.pid = (found["comm"] or found["comm2"]).strip(), int(found["pid"] or found["pid2"])
+        if ":" in name and (match := _PID.match(value)):
+            names.comm, names.pid = (match["comm"] or match["comm2"]).strip(), int(match["pid"] or match["pid2"])
         elif name in {"Command"} or ":" in name:
             names.comm = value
         elif name == "Shared Object":

@@ -99,13 +99,13 @@ def _is_next_event(current: _Part, text: str) -> bool:
 def _head(current: _Part, text: str) -> bool:
     """Take a line that stands above the rows."""
     table = current.table
-    if found := _EVENT.match(text):
-        _samples(current, found, text)
-    elif found := _LOST.match(text):
-        current.lost = int(found[1])
-    elif found := _FILTER.match(text):
-        current.facts["filter"] = f"{found['what']} {found['only']}"
-        table.comm = found["only"] if found["what"] == "comm" and "," not in found["only"] else ""
+    if match := _EVENT.match(text):
+        _samples(current, match, text)
+    elif match := _LOST.match(text):
+        current.lost = int(match[1])
+    elif match := _FILTER.match(text):
+        current.facts["filter"] = f"{match['what']} {match['only']}"
+        table.comm = match["only"] if match["what"] == "comm" and "," not in match["only"] else ""
     elif _HEAD.match(text) or _SEPARATED.match(text):
         sign = _SEPARATED.match(text)
         table.columns = columns(text)._replace(events=max(1, len(current.events)))
@@ -119,13 +119,13 @@ def _head(current: _Part, text: str) -> bool:
     return True
 
 
-def _samples(current: _Part, found: re.Match[str], text: str) -> None:
+def _samples(current: _Part, match: re.Match[str], text: str) -> None:
     """How many samples of which events; of a group the sum is told. The browser of perf top shows losses here."""
-    name = found["event"] or found["event2"] or ""
+    name = match["event"] or match["event2"] or ""
     inner = name[name.find("{") + 1 : name.rfind("}")] if "{" in name else name
     current.events = tuple(event.strip() for event in inner.split(",")) if "{" in name else (inner.strip(),)
     if name:  # 2.6.32 prints the period here
-        count, unit = found["count"] or found["count2"], found["unit"] or found["unit2"] or ""
+        count, unit = match["count"] or match["count2"], match["unit"] or match["unit2"] or ""
         current.samples = round(float(count.replace(",", "")) * _UNITS[unit])
     if lost := _LIVE_LOST.search(text):
         current.lost = int(lost[1])

@@ -238,8 +238,8 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
             run.is_job = not OF_NO_JOB.match(text)
         if len(run.lines) < MAX_LINES:
             run.lines.append((number, text))
-        if found := ELAPSED.match(text):
-            run.elapsed = float(found[1].replace(",", "."))
+        if match := ELAPSED.match(text):
+            run.elapsed = float(match[1].replace(",", "."))
         elif row := count_of(text):
             if not (run.is_job or run.is_host or run.entity):
                 nobodys = nobodys or (number, text)

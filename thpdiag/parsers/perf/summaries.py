@@ -64,10 +64,10 @@ FIRST_TOUCH = ("EPT_VIOLATION", "EPT_MISCONFIG", "npf", "NPF", "EPT violation")
 def read_kvm_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
     """The share of the host's time for the guest's memory."""
     for number, text in lines:
-        if found := KVM_ROW.match(text):
-            if found["event"] in FIRST_TOUCH:
-                labels = (("event", found["event"]), ("times", found["count"]))
-                ratio, cite = round(float(found["time"]) / 100, 6), source.cite(number, text)
+        if match := KVM_ROW.match(text):
+            if match["event"] in FIRST_TOUCH:
+                labels = (("event", match["event"]), ("times", match["count"]))
+                ratio, cite = round(float(match["time"]) / 100, 6), source.cite(number, text)
                 yield Fact("kvm.memory_exit_ratio", ratio, cite, labels)
         elif text.strip() and not (KVM_HEAD.match(text) or KVM_REST.match(text)):
             errors.note(number, text, "a line that perf kvm stat does not print")
@@ -86,8 +86,8 @@ def read_c2c_report(source: Source, lines: Lines, errors: ParseErrors) -> Iterat
     """The share of loads that another CPU had changed the line of."""
     counts: dict[str, tuple[int, int, str]] = {}
     for number, text in lines:
-        if found := C2C_ROW.match(text):
-            counts.setdefault(found["name"], (int(found["count"]), number, text))
+        if match := C2C_ROW.match(text):
+            counts.setdefault(match["name"], (int(match["count"]), number, text))
         elif text.strip() and not (C2C_HEAD.match(text) or C2C_LINES.match(text)):
             errors.note(number, text, "a line that perf c2c report does not print here")
     loads = counts.get("Load Operations")
@@ -149,10 +149,10 @@ def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> I
                 by_family.setdefault(family, []).append(row)
 
     for number, text in lines:
-        if found := LOCK_ROW.match(text) or LOCK_FIELDS_ROW.match(text):
-            row, seen = (_waited(found), number, text), set()
+        if match := LOCK_ROW.match(text) or LOCK_FIELDS_ROW.match(text):
+            row, seen = (_waited(match), number, text), set()
             total, first = total + row[0], first if first[0] else (number, text)
-            belong(*_FUNCTION.findall(found["caller"]))
+            belong(*_FUNCTION.findall(match["caller"]))
         elif (frame := LOCK_FRAME.match(text)) and row is not None:
             belong(frame["function"])
         elif not _is_lock_heading(text):

@@ -126,8 +126,8 @@ class _Screens:
 
 def _line(screen: _Screen, text: str, cite: Citation) -> bool:
     """Take one line into the screen; False if it does not fit."""
-    if found := _COLUMNS.match(text):
-        screen.dso_column, screen.open_title = "DSO" in found["rest"], False
+    if match := _COLUMNS.match(text):
+        screen.dso_column, screen.open_title = "DSO" in match["rest"], False
     elif _TITLE.match(text):
         screen.title, screen.open_title = text, not text.rstrip().endswith(")")
     elif entry := _parse_counted_row(text, screen) or row(text, _NO_HEAD):
@@ -151,14 +151,14 @@ def _graph(text: str) -> bool:
 
 def _parse_counted_row(text: str, screen: _Screen) -> OverheadRow | None:
     """A row of the layouts with a number of samples."""
-    found = _COUNTED.match(text)
-    if not found:
+    match = _COUNTED.match(text)
+    if not match:
         return None
-    name, dso = found["rest"].strip(), ""
+    name, dso = match["rest"].strip(), ""
     if len(words := name.rsplit(None, 1)) > 1 and _OBJECT.match(words[1]):
         name, dso = words
-    own = share(found["share"])
-    samples = int(float(found["samples"].replace(",", ".")))
+    own = share(match["share"])
+    samples = int(float(match["samples"].replace(",", ".")))
     kernel = kernel_dso(dso) if screen.dso_column else True
     return OverheadRow(own, own, samples, dso=dso, symbol=name, kernel=kernel)
 
@@ -169,7 +169,7 @@ def _profile(screen: _Screen, screens: int) -> Profile:
         screen.table.entries = [e if e.row.dso else replace(e, row=replace(e.row, kernel=False)) for e in screen.rows]
     event = _EVENT.search(screen.title)
     profile = screen.table.profile(PARSER.name, event["event"] if event else "", screen.cite)
-    facts = {name: found[1] for name, pattern in _TITLE_FACTS.items() if (found := pattern.search(screen.title))}
+    facts = {name: match[1] for name, pattern in _TITLE_FACTS.items() if (match := pattern.search(screen.title))}
     ledger = profile.ledger
     if lost := _LOST.search(screen.title):  # beside the samples of a second: the delay between screens is 2 s
         read = int(facts.get("irqs_per_second", 0)) if int(lost[1]) else 0

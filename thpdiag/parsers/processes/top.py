@@ -105,14 +105,14 @@ def cpu_values(text: str) -> CpuLine | None:
 
 def memory_values(text: str, row: str) -> dict[str, float]:
     """Sizes of the Mem or Swap line (`row`: by order, the words are translated). A cut number (`+`) is not known."""
-    found = MEMORY.match(text)
-    if not found:
+    match = MEMORY.match(text)
+    if not match:
         return {}
-    row = next((word for word in found.group(2, 3) if word in TOTAL), row)
+    row = next((word for word in match.group(2, 3) if word in TOTAL), row)
     values: dict[str, float] = {}
-    for index, (digits, suffix, cut, word) in enumerate(_SIZE.findall(text[found.end() :])):
+    for index, (digits, suffix, cut, word) in enumerate(_SIZE.findall(text[match.end() :])):
         name = _size_name(row, index, word)
-        size = parse_quantity(digits + suffix, UNIT[found[1] or ""])
+        size = parse_quantity(digits + suffix, UNIT[match[1] or ""])
         if name and size and not cut:
             values[name] = size.value
     return values
@@ -130,10 +130,10 @@ def _size_name(row: str, index: int, word: str) -> str:
 
 def uptime_seconds(text: str) -> int | None:
     """`up 10 days,  3:04`, `up  1:18`, `up 22 min`, to the minute."""
-    found = UPTIME.search(text)
-    if not found:
+    match = UPTIME.search(text)
+    if not match:
         return None
-    days, hours, minutes, only = (int(part or 0) for part in found.groups())
+    days, hours, minutes, only = (int(part or 0) for part in match.groups())
     return days * 86400 + hours * 3600 + (minutes + only) * 60
 
 

@@ -338,8 +338,8 @@ def read_top(source: Source, lines: Lines) -> Iterator[Record]:
     inclusive: list[Inclusive] = []
     kind, first, shown = "", None, 0.0
     for number, text in lines:
-        if found := _ROW.match(text):
-            name, flat, cum = found["name"].strip(), float(found["flat"]), float(found["cum"])
+        if match := _ROW.match(text):
+            name, flat, cum = match["name"].strip(), float(match["flat"]), float(match["cum"])
             inlined = name.removesuffix(" (inline)").removesuffix(" (partial-inline)")
             frame = builder.frame(inlined)
             first = first or source.cite(number, text)
@@ -347,8 +347,8 @@ def read_top(source: Source, lines: Lines) -> Iterator[Record]:
                 builder.add([frame], flat, source.cite(number, text))
                 shown += flat
             inclusive.append(Inclusive(frame, "", cum, number))
-        elif found := _TYPE.match(text):
-            kind = found["type"]
+        elif match := _TYPE.match(text):
+            kind = match["type"]
         elif not (_HEADER.match(text) or _AROUND.match(text)):
             odd.note(number, text, "not a line of pprof table")
     yield from odd.problems()

@@ -80,17 +80,17 @@ def read_jstack(source: Source, lines: Lines) -> Iterator[Record]:
     head: Citation | None = None
     count = 0
     for number, text in lines:
-        if found := _DUMP.match(text):
+        if match := _DUMP.match(text):
             yield from _count(source, head, count)
             head, count = source.cite(number, text), 0
             yield Fact(
-                "app.version", _VERSION.sub("", printable(found["version"])), head, (("app", "jvm"),), source.time
+                "app.version", _VERSION.sub("", printable(match["version"])), head, (("app", "jvm"),), source.time
             )
-        elif found := _THREAD.match(text):
+        elif match := _THREAD.match(text):
             count += 1
-            threads.begin(Task(printable(found["name"])[:64], None, _native(found["nid"])), source.cite(number, text))
-        elif found := _AT.match(text):
-            threads.names.append(found["name"].replace("/", "."))
+            threads.begin(Task(printable(match["name"])[:64], None, _native(match["nid"])), source.cite(number, text))
+        elif match := _AT.match(text):
+            threads.names.append(match["name"].replace("/", "."))
         elif not (_STATE.match(text) or _OTHER.match(text)):
             odd.note(number, text, "not a line of a thread dump")
     yield from _count(source, head, count)
@@ -130,10 +130,10 @@ def read_gdb(source: Source, lines: Lines) -> Iterator[Record]:
     """One profile."""
     odd, threads = ParseErrors(source, GDB), _Threads(source)
     for number, text in lines:
-        if found := _LWP.match(text):
-            threads.begin(Task(printable(found["name"] or ""), None, int(found["lwp"])), source.cite(number, text))
-        elif found := _FRAME.match(text):
-            threads.names.append(found["name"].strip() if "signal handler" not in text else "[signal]")
+        if match := _LWP.match(text):
+            threads.begin(Task(printable(match["name"] or ""), None, int(match["lwp"])), source.cite(number, text))
+        elif match := _FRAME.match(text):
+            threads.names.append(match["name"].strip() if "signal handler" not in text else "[signal]")
         elif not _AROUND.match(text):
             odd.note(number, text, "not a line of gdb stacks")
     yield from odd.problems()

@@ -152,13 +152,13 @@ def _profiles(tables: list[_Table]) -> Iterator[Profile]:
 
 
 def _bcc_head(text: str) -> _Table | None:
-    if found := _PROFILE.match(text):
-        hertz = {"frequency": found["hertz"]} if found["hertz"] else {}
-        return _Table("", Measure.CPU, found["which"], hertz)
-    if found := _OFF_CPU.match(text):
-        return _Table("off-CPU time", Measure.OFF_CPU, found["which"])
-    if found := _COUNT.match(text):
-        return _Table(found["event"], Measure.CALLS)
+    if match := _PROFILE.match(text):
+        hertz = {"frequency": match["hertz"]} if match["hertz"] else {}
+        return _Table("", Measure.CPU, match["which"], hertz)
+    if match := _OFF_CPU.match(text):
+        return _Table("off-CPU time", Measure.OFF_CPU, match["which"])
+    if match := _COUNT.match(text):
+        return _Table(match["event"], Measure.CALLS)
     return None
 
 

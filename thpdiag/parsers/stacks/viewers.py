@@ -396,20 +396,20 @@ def _levels(text: str) -> tuple[dict[float, list[_Rectangle]], str, int]:
     levels: dict[float, list[_Rectangle]] = defaultdict(list)
     units: dict[str, int] = defaultdict(int)
     number, line, seen = 0, 1, 0
-    for found in _FRAME.finditer(text):
-        line += text.count("\n", seen, found.start())
-        seen = found.start()
+    for match in _FRAME.finditer(text):
+        line += text.count("\n", seen, match.start())
+        seen = match.start()
         place = {
-            part["key"]: float(part["value"]) for part in _PLACE.finditer(found["rect"]) if _is_number(part["value"])
+            part["key"]: float(part["value"]) for part in _PLACE.finditer(match["rect"]) if _is_number(part["value"])
         }
-        count = found["count"].replace(",", "")
+        count = match["count"].replace(",", "")
         if not {"x", "y", "width"} <= place.keys() or not _is_number(count) or number >= MAX_FRAMES:
             continue
         number += 1
         left, width = place.get("fg:x", place["x"]), place.get("fg:w", place["width"])
-        name = printable(html.unescape(found["name"])[:MAX_NAME])
+        name = printable(html.unescape(match["name"])[:MAX_NAME])
         levels[place["y"]].append(_Rectangle(name, float(count), left, width, line))
-        units[found["unit"]] += 1
+        units[match["unit"]] += 1
     return levels, max(units, key=units.__getitem__, default=""), number
 
 

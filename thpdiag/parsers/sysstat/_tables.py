@@ -113,39 +113,39 @@ class Times:
 
     def header(self, text: str) -> str:
         """The columns of a header, after `# Time` or a clock time (remembered)."""
-        found = None if text.startswith("#") else _TIME.match(text)
-        if not found:
+        match = None if text.startswith("#") else _TIME.match(text)
+        if not match:
             self.header_time = ""
             return text.lstrip("# ").partition(" ")[2].strip()
-        self.header_time = found[0].strip()
-        self._moment(found)  # the first row may be after midnight
-        return text[found.end() :].strip()
+        self.header_time = match[0].strip()
+        self._moment(match)  # the first row may be after midnight
+        return text[match.end() :].strip()
 
     def row(self, text: str) -> TimedRow | None:
-        found = _TIME.match(text)
-        if not found:
+        match = _TIME.match(text)
+        if not match:
             return None
-        rest = text[found.end() :].strip()
-        if found[4]:
-            return TimedRow(rest, Moment(float(found[4]), Clock.UTC))
-        average = self.header_time if found[0].strip() == self.header_time else ""
-        return TimedRow(rest, self._moment(found), average)
+        rest = text[match.end() :].strip()
+        if match[4]:
+            return TimedRow(rest, Moment(float(match[4]), Clock.UTC))
+        average = self.header_time if match[0].strip() == self.header_time else ""
+        return TimedRow(rest, self._moment(match), average)
 
     @property
     def is_without_day(self) -> bool:
         """Whether there is a date that does not tell the day."""
         return bool(self.date) and self.clock is not None and self.clock.clock is Clock.DAY
 
-    def _moment(self, found: re.Match[str]) -> Moment | None:
-        if not found[1]:
+    def _moment(self, match: re.Match[str]) -> Moment | None:
+        if not match[1]:
             return None
-        half = (found[2] or "").replace(".", "")
-        seconds = _of_day(found[1], half)
+        half = (match[2] or "").replace(".", "")
+        seconds = _of_day(match[1], half)
         if seconds is None:
             return None
         if self.clock is None:
             start = first_midnight(self.date, half, self.source)
-            clock = Clock.UTC if found[3] in ON_UTC else Clock.LOCAL
+            clock = Clock.UTC if match[3] in ON_UTC else Clock.LOCAL
             self.clock = DayClock() if start is None else DayClock(start, clock)
         return self.clock.at(seconds)
 
@@ -163,12 +163,12 @@ def parse_time(text: str) -> Moment | None:
 
 def banner_facts(source: Source, line: int, text: str) -> Iterator[Fact]:
     """Kernel, host and number of CPUs from the first line."""
-    if found := BANNER.match(text):
+    if match := BANNER.match(text):
         cite = source.cite(line, text)
-        yield Fact("kernel.release", found[1], cite)
-        if found[2]:
-            yield Fact("host.name", found[2], cite)
-        if found[5] and (cpus := parse_number(found[5])) is not None:
+        yield Fact("kernel.release", match[1], cite)
+        if match[2]:
+            yield Fact("host.name", match[2], cite)
+        if match[5] and (cpus := parse_number(match[5])) is not None:
             yield Fact("cpu.count", int(cpus), cite)
 
 

@@ -195,8 +195,8 @@ def _ask(source: Source, text: str, kind: ProblemKind) -> Problem:
 
 @cache
 def _format_read_by(sadf: Path) -> int | None:
-    found = _VERSION.search(b"".join(ProgramRun(sadf, ["-V"], bounds=ProgramLimits(seconds=10, output=4096))))
-    return format_of(tuple(int(part) for part in found.groups())) if found else None
+    match = _VERSION.search(b"".join(ProgramRun(sadf, ["-V"], bounds=ProgramLimits(seconds=10, output=4096))))
+    return format_of(tuple(int(part) for part in match.groups())) if match else None
 
 
 def _open_member(front: bytes, chunks: Iterator[bytes], file: Path | None) -> IO[bytes]:

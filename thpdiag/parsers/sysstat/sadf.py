@@ -101,17 +101,17 @@ class RowForms:
     def line(self, number: int, text: str) -> Iterator[Record]:
         """What a line says."""
         at = (number, text)
-        found = D_ROW.match(text) or P_ROW.match(text)
+        match = D_ROW.match(text) or P_ROW.match(text)
         if D_HEADER.match(text):
             self._columns = text.rstrip().split(";")[3:]
-        elif found:
-            if found[1] != self.host:
+        elif match:
+            if match[1] != self.host:
                 yield from self.end()
-                self.host = found[1]
+                self.host = match[1]
                 yield Fact("host.name", self.host, self.rows.source.cite(*at))
-            yield from self._d_row(at, found[3], found[4]) if found.re is D_ROW else self._p_value(at, found)
-        elif found := P_RESTART.match(text):
-            yield from self.rows.restart(at, parse_time(found[2]), found[3] or "")
+            yield from self._d_row(at, match[3], match[4]) if match.re is D_ROW else self._p_value(at, match)
+        elif match := P_RESTART.match(text):
+            yield from self.rows.restart(at, parse_time(match[2]), match[3] or "")
         elif text.strip():
             self.rows.odd.note(*at, "not a line of sadf")
 
@@ -127,8 +127,8 @@ class RowForms:
                 else:
                     yield from self.rows.row(at, parse_time(stamp), columns, cells)
 
-    def _p_value(self, at: At, found: re.Match[str]) -> Iterator[Sample]:
-        _, _, stamp, item, column, cell = found.groups()
+    def _p_value(self, at: At, match: re.Match[str]) -> Iterator[Sample]:
+        _, _, stamp, item, column, cell = match.groups()
         if self._open is None or not self._open.takes(stamp, item, column):
             yield from self.end()
             self._open = PRow(at, stamp, item)
@@ -311,11 +311,11 @@ class JsonTree(Tree):
 
     def feed(self, text: str) -> Iterator[Record]:
         at = 0
-        for found in _TOKEN.finditer(text):
-            if text[at : found.start()].strip():
+        for match in _TOKEN.finditer(text):
+            if text[at : match.start()].strip():
                 raise TreeError("a string is broken")
-            at = found.end()
-            yield from self._token(found[0])
+            at = match.end()
+            yield from self._token(match[0])
         if text[at:].strip():
             raise TreeError("a string is broken")
 

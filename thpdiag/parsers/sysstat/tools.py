@@ -140,14 +140,14 @@ def iostat_values(columns: list[str], cells: list[str]) -> dict[str, float] | No
 
 def _iostat_time(text: str, clock: Times) -> Moment | None:
     """The moment of a time line; the date stands in it or is not known."""
-    found = IOSTAT_TIME.match(text)
-    if not found:
+    match = IOSTAT_TIME.match(text)
+    if not match:
         return None
-    times = Times(found[1], source=clock.source) if found[1] else clock
-    row = times.row(found[2])
-    if row is None or row.time is None or not found[3]:
+    times = Times(match[1], source=clock.source) if match[1] else clock
+    row = times.row(match[2])
+    if row is None or row.time is None or not match[3]:
         return row.time if row else None
-    return zoned_moment(row.time.seconds, found[3]) if row.time.clock is Clock.LOCAL else row.time
+    return zoned_moment(row.time.seconds, match[3]) if row.time.clock is Clock.LOCAL else row.time
 
 
 @with_errors("iostat")
