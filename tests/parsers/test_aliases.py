@@ -7,9 +7,9 @@ import pytest
 from thpdiag.knowledge.vocabulary import aliases, term
 from thpdiag.parsers.collectl.plot import groups
 from thpdiag.parsers.pcp import metric
-from thpdiag.parsers.sysstat._tables import MODES, PLAIN, SWAPPED
+from thpdiag.parsers.sysstat._tables import MODES, METRICS, SWAP_METRICS
 
-SAR = sorted(name for name in aliases() if name in PLAIN or name in MODES)
+SAR = sorted(name for name in aliases() if name in METRICS or name in MODES)
 PCP = sorted(name for name in aliases() if name.count(".") > 1 or name == "mem.physmem")
 COLLECTL = sorted(name for name in aliases() if name.startswith("["))
 INSTANCES = {"kernel.all.load": "1 minute", "proc": "004711 /usr/bin/java"}
@@ -24,8 +24,8 @@ def test_an_alias_is_of_a_name_that_is_known(name: str) -> None:
 @pytest.mark.parametrize("name", SAR)
 def test_a_column_of_sar_is_what_its_reader_reads(name: str) -> None:
     """Without -u ALL the kernel's share has interrupts in it: %system is that sum."""
-    read = {found.name for found in PLAIN.get(name, ())} | {f"cpu_ratio.{MODES.get(name)}", "cpu_ratio.sys_total"}
-    paged = {SWAPPED[name].name} if name in SWAPPED else set()
+    read = {found.name for found in METRICS.get(name, ())} | {f"cpu_ratio.{MODES.get(name)}", "cpu_ratio.sys_total"}
+    paged = {SWAP_METRICS[name].name} if name in SWAP_METRICS else set()
 
     assert aliases()[name] in read | paged
     assert (aliases()[name] == "cpu_ratio.sys_total") == (name == "%system")

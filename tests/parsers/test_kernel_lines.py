@@ -36,13 +36,13 @@ def test_a_prefix_gives_the_clock_it_was_read_from(line: str, moment: Moment | N
     """Offset and epoch are UTC, a date without zone is local, a bracket counts from boot, no year is a time of day."""
     found = split_line(line)
     assert found.text == "x" or moment is None
-    assert Times().of(found) == moment
+    assert Times().moment(found) == moment
 
 
 def test_a_log_without_years_counts_on_over_midnight_and_new_year() -> None:
     """Events stay in order; the date itself is not known."""
     times = Times()
-    seconds = [times.of(split_line(f"{day} 00:00:10 host kernel: x")) for day in ("Dec 31", "Jan  1", "Jan  2")]
+    seconds = [times.moment(split_line(f"{day} 00:00:10 host kernel: x")) for day in ("Dec 31", "Jan  1", "Jan  2")]
     assert [m.seconds for m in seconds if m] == [10.0, 86410.0, 172810.0]
 
 

@@ -193,7 +193,7 @@ def test_odd_lines_are_read_alike(line: bytes, size: int) -> None:
 def test_nearly_all_is_read_the_fast_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only perf's header and the sample right behind it go to the exact grammar, line by line."""
     slow: list[bytes] = []
-    monkeypatch.setattr(LineByLine, "give", lambda self, first, data: slow.append(data))
+    monkeypatch.setattr(LineByLine, "add_lines", lambda self, first, data: slow.append(data))
     in_bulk(DEFAULT, SIZES[0])
     assert b"".join(slow).count(b"\n") == DEFAULT[: DEFAULT.index(b"\n\n") + 2].count(b"\n")
 

@@ -1,11 +1,10 @@
-"""atop's own file (atop -w, /var/log/atop/atop_YYYYMMDD): compressed C structures of one version of atop.
+"""atop's raw log (atop -w, /var/log/atop/atop_YYYYMMDD): compressed C structures of one version of atop.
 
     EF BE ED FE, version, sizes of the structures; then per interval a record, the host's figures, those of the tasks
 
-The layout changes with every minor version. The optional package atoparser knows those from 1.26 to 2.12; the figures
-are then those of `atop -P`. Everything is decompressed within the size that the structures have. Without the package,
-and for other versions, a Problem says which text to ask for.
-Source: atop rawlog.h, photosyst.h, photoproc.h.
+The layout changes with every minor version. The optional package atoparser knows those from 1.26 to 2.12; the values
+are then those of `atop -P`. Decompression is limited to the size of the structures. Without the package, and for other
+versions, a Problem names the text to ask for. Source: atop rawlog.h, photosyst.h, photoproc.h.
 """
 
 from __future__ import annotations
@@ -25,78 +24,78 @@ NAME = "atop_raw"
 MAGICS = (b"\xef\xbe\xed\xfe", b"\xfe\xed\xbe\xef")
 SINCE_BOOT = 1  # flag of a record
 MAX_TASKS = 1_000_000
-ASK = "ask for its text: atop -r FILE -P ALL > atop.txt, run on the host that wrote it"
-PSI = (("cs", "cpusome"), ("ms", "memsome"), ("mf", "memfull"), ("ios", "iosome"), ("iof", "iofull"))
+REQUEST = "ask for its text: atop -r FILE -P ALL > atop.txt, run on the host that wrote it"
+PSI_FIELDS = (("cs", "cpusome"), ("ms", "memsome"), ("mf", "memfull"), ("ios", "iosome"), ("iof", "iofull"))
 
 
 class _BrokenError(Exception):
-    """The file ends, or goes on as nothing that atop writes; the text says which."""
+    """The file ends early or is damaged; the text is the reason."""
 
 
 class _Input:
-    """Bytes in order, as many as asked for."""
+    """The bytes of a member in order, in any amount."""
 
     def __init__(self, content: Content) -> None:
         self._chunks = iter(content.chunks)
         self._held = bytearray()
 
     def take(self, count: int) -> bytes:
-        """So many bytes, fewer at the end."""
+        """Return the next bytes, fewer at the end."""
         while len(self._held) < count and (chunk := next(self._chunks, None)) is not None:
             self._held += chunk
-        found = bytes(self._held[:count])
+        data = bytes(self._held[:count])
         del self._held[:count]
-        return found
+        return data
 
     def take_exactly(self, count: int) -> bytes:
-        found = self.take(count)
-        if len(found) < count:
+        data = self.take(count)
+        if len(data) < count:
             raise _BrokenError("it ends within an interval")
-        return found
+        return data
 
     def readinto(self, target: Any) -> int:
-        """As files do, for the library's header."""
+        """Read like a file, for the library's header."""
         view = memoryview(target).cast("B")
-        found = self.take(len(view))
-        view[: len(found)] = found
-        return len(found)
+        data = self.take(len(view))
+        view[: len(data)] = data
+        return len(data)
 
     def inflate(self, count: int, size: int) -> bytes:
-        """The next bytes without their compression; never more than `size`."""
+        """Return the next bytes decompressed; `size` is their exact size."""
         packed = self.take_exactly(count)
         try:
-            found = zlib.decompressobj().decompress(packed, size)
+            data = zlib.decompressobj().decompress(packed, size)
         except zlib.error:
             raise _BrokenError("an interval is damaged") from None
-        if len(found) < size:
+        if len(data) < size:
             raise _BrokenError("an interval is shorter than its header states")
-        return found
+        return data
 
 
-def _header(given: _Input) -> Any:
-    """The library's header; a sentence if it cannot read this file."""
+def _read_header(file: _Input) -> Any:
+    """Return the library's header, or the reason why it cannot read this file."""
     try:
-        import atoparser  # its versions have no types
+        import atoparser  # it has no type annotations
     except ImportError:
         return "the raw log of atop needs the package atoparser (pip install 'thpdiag[atop]')"
     try:
-        return atoparser.get_header(given)
-    except (ValueError, AttributeError):  # it looks for fields that the header of a made-up version has not
+        return atoparser.get_header(file)
+    except (ValueError, AttributeError):  # headers of invented versions lack fields
         return "a raw log of a version of atop that is not known here, or of another kind of machine"
 
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """Samples of the host, of each CPU and of each process per interval; a Fact process.command per process."""
     cite = Citation(source.member)
-    given = _Input(content)
-    header = _header(given)
+    file = _Input(content)
+    header = _read_header(file)
     if isinstance(header, str):
-        yield Problem(cite, f"{header}; {ASK}", ProblemKind.UNREADABLE, NAME)
+        yield Problem(cite, f"{header}; {REQUEST}", ProblemKind.UNREADABLE, NAME)
         return
-    yield from rows_as_series(_intervals(source, given, header))
+    yield from rows_as_series(_intervals(source, file, header))
 
 
-def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
+def _intervals(source: Source, file: _Input, header: Any) -> Iterator[Record]:
     host = header.utsname.nodename.decode("utf-8", "replace")
     for name, value in (("host.name", host), ("kernel.release", header.utsname.release.decode("utf-8", "replace"))):
         if value and value.isprintable():
@@ -104,15 +103,15 @@ def _intervals(source: Source, given: _Input, header: Any) -> Iterator[Record]:
     commands: set[int] = set()
     number = 0
     try:
-        while record := given.take(header.rawreclen):
+        while record := file.take(header.rawreclen):
             number += 1
-            yield from _interval(Citation(source.member, number), given, header, record, commands)
+            yield from _interval(Citation(source.member, number), file, header, record, commands)
     except _BrokenError as end:
         cite = Citation(source.member, number)
         yield Problem(cite, f"the rest of the raw log of atop cannot be read: {quoted(end)}", ProblemKind.DAMAGED, NAME)
 
 
-def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, commands: set[int]) -> Iterator[Record]:
+def _interval(cite: Citation, file: _Input, header: Any, packed: bytes, commands: set[int]) -> Iterator[Record]:
     if len(packed) < header.rawreclen:
         raise _BrokenError("it ends within an interval")
     record = header.Record.from_buffer_copy(packed)
@@ -121,67 +120,66 @@ def _interval(cite: Citation, given: _Input, header: Any, packed: bytes, command
     if tasks > MAX_TASKS:
         raise _BrokenError("an interval has more tasks than any host")
     size = getattr(header, "tstatlen", None) or header.pstatlen
-    host = header.SStat.from_buffer_copy(given.inflate(record.scomplen, header.sstatlen))
-    listed = given.inflate(record.pcomplen, tasks * size) if tasks else given.take(record.pcomplen)
-    given.take_exactly(getattr(record, "ccomplen", 0) + getattr(record, "icomplen", 0))  # control groups
+    host = header.SStat.from_buffer_copy(file.inflate(record.scomplen, header.sstatlen))
+    listed = file.inflate(record.pcomplen, tasks * size) if tasks else file.take(record.pcomplen)
+    file.take_exactly(getattr(record, "ccomplen", 0) + getattr(record, "icomplen", 0))  # control groups
     interval = atop.Interval(float(record.curtime), float(record.interval), bool(record.flags & SINCE_BOOT), NAME)
-    yield from _host(interval, header, host, cite)
+    yield from _host_samples(interval, header, host, cite)
     for at in range(0, tasks * size, size):
         task = header.TStat.from_buffer_copy(listed[at : at + size])
-        yield from _task(interval, header, task, cite, commands)
+        yield from _process(interval, header, task, cite, commands)
 
 
-def _cells(given: Any) -> dict[str, float]:
-    """The numbers of a structure by their names."""
-    pairs = ((field[0], getattr(given, field[0])) for field in given._fields_)
+def _cells(structure: Any) -> dict[str, float]:
+    """Return the numbers of a structure by their names."""
+    pairs = ((field[0], getattr(structure, field[0])) for field in structure._fields_)
     return {name: float(value) for name, value in pairs if isinstance(value, int | float)}
 
 
-def _host(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> Iterator[Record]:
+def _host_samples(interval: atop.Interval, header: Any, host: Any, cite: Citation) -> Iterator[Record]:
     hertz, page = float(header.hertz), float(header.pagesize)
     yield from atop.cpu_samples(interval, _cells(host.cpu.all) | {"hertz": hertz}, cite)
     for cpu in host.cpu.cpu[: max(0, min(int(host.cpu.nrcpu), len(host.cpu.cpu)))]:
         yield from atop.cpu_samples(interval, _cells(cpu) | {"hertz": hertz}, cite, str(cpu.cpunr))
-    load = {k: round(v, 2) for k, v in _cells(host.cpu).items()}  # averages are single precision there
+    load = {k: round(v, 2) for k, v in _cells(host.cpu).items()}  # averages are single precision
     yield from atop.system_samples(interval, {k: load[k] for k in ("lavg1", "csw", "devint") if k in load}, cite)
-    memory = {k: v * page if k in atop.BYTES and v >= 0 else v for k, v in _cells(host.mem).items()}
-    for keys in (MEMORY, SWAP, PAGING):
+    memory = {k: v * page if k in atop.BYTE_METRICS and v >= 0 else v for k, v in _cells(host.mem).items()}
+    for keys in (MEMORY_FIELDS, SWAP_FIELDS, PAGING_FIELDS):
         yield from atop.system_samples(interval, {k: memory[k] for k in keys if k in memory}, cite, page)
     if getattr(host, "psi", None) is not None and host.psi.present:
         averages = {
             f"{short}{window}": round(getattr(getattr(host.psi, name), f"avg{window}"), 2)
-            for short, name in PSI
+            for short, name in PSI_FIELDS
             for window in (10, 60, 300)
         }
         yield from atop.system_samples(interval, averages, cite)
 
 
-NO = (0, b"\0", b"n")  # a number or a character, by version: a thread has the sizes of its process, and its own faults
-SWAP = ("totswap", "freeswap", "committed", "commitlim")
-PAGING = ("allocstall", "swins", "swouts", "oomkills", "compactstall", "pgmigrate", "numamigrate")
-MEMORY = tuple(name for name in (*atop.BYTES, "tothugepage", "freehugepage") if name not in SWAP)
+THREAD_FLAGS = (0, b"\0", b"n")  # `isproc` of a thread, which repeats the sizes of its process
+SWAP_FIELDS = ("totswap", "freeswap", "committed", "commitlim")
+PAGING_FIELDS = ("allocstall", "swins", "swouts", "oomkills", "compactstall", "pgmigrate", "numamigrate")
+MEMORY_FIELDS = tuple(name for name in (*atop.BYTE_METRICS, "tothugepage", "freehugepage") if name not in SWAP_FIELDS)
 
 
-def _task(interval: atop.Interval, header: Any, given: Any, cite: Citation, commands: set[int]) -> Iterator[Record]:
-    state = given.gen.state
+def _process(interval: atop.Interval, header: Any, tstat: Any, cite: Citation, commands: set[int]) -> Iterator[Record]:
+    state = tstat.gen.state
     task = atop.Task(
-        str(given.gen.pid),
-        _text(given.gen.name),
+        str(tstat.gen.pid),
+        _text(tstat.gen.name),
         state.decode("ascii", "replace") if isinstance(state, bytes) else chr(state),
-        getattr(given.gen, "isproc", 1) not in NO,
+        getattr(tstat.gen, "isproc", 1) not in THREAD_FLAGS,
     )
-    command = _text(given.gen.cmdline)
-    if task.counts and command and given.gen.pid not in commands:
-        commands.add(given.gen.pid)
+    command = _text(tstat.gen.cmdline)
+    if task.is_alive and command and tstat.gen.pid not in commands:
+        commands.add(tstat.gen.pid)
         yield Fact("process.command", command, cite, (("pid", task.pid), ("comm", task.comm)), interval.time)
-    yield from atop.process_start(interval, task, _cells(given.gen), cite)
-    yield from atop.process_memory(interval, task, _cells(given.mem), cite)
-    yield from atop.process_cpu(interval, task, _cells(given.cpu) | {"hertz": float(header.hertz)}, cite)
+    yield from atop.process_start(interval, task, _cells(tstat.gen), cite)
+    yield from atop.process_memory(interval, task, _cells(tstat.mem), cite)
+    yield from atop.process_cpu(interval, task, _cells(tstat.cpu) | {"hertz": float(header.hertz)}, cite)
 
 
-def _text(given: bytes) -> str:
-    text = given.decode("utf-8", "replace")
-    return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
+def _text(raw: bytes) -> str:
+    return "".join(c if c.isprintable() else " " for c in raw.decode("utf-8", "replace"))
 
 
 BULK_PARSER = BulkParser(NAME, "atop's raw log", None, read, opens=re.compile(b"|".join(MAGICS)))

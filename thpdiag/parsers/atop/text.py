@@ -5,10 +5,10 @@
     MEM | tot    23.5G | free   15.6G | cache   5.3G | buff  284.9M | slab  464.2M |
         PID VSTACK  VSIZE  RSIZE  PSIZE  VGROW  RGROW SWAPSZ  MEM CMD
 
-Units: percent of one CPU, summed over all; sizes with one decimal and a suffix, of a quantum of up to 0.1 of it; counts
-of the interval, long ones as 356e3. The first screen of a recording is since boot and says so; its sizes are current.
-The time is local. Varies: the cells that fit into the width (steal and stall may be missing), and the columns of tasks
-(generic, -m, -s, -c); a name that ended is in <>, its sizes are 0 or -.
+Units: percent of one CPU, summed over all; sizes with one decimal and a suffix, so a quantum of up to 0.1 of the unit;
+counts of the interval, long ones as 356e3. The first screen of a recording is since boot and marked so; its sizes are
+current. The time is local. Varies: the cells that fit into the width (steal and stall may be missing), and the columns
+of tasks (generic, -m, -s, -c); the name of a process that ended is in <>, its sizes are 0 or -.
 Source: atop showlinux.c, showsys.c, showprocs.c, 1.26 to 2.13.
 """
 
@@ -45,27 +45,27 @@ _COUNT = re.compile(r"(\d{1,12})(?:e(\d{1,2}))?", re.ASCII)
 _CPU_TIME = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6}(?:\.\d\d)?)s)?", re.ASCII)
 
 
-def count(text: str) -> Quantity | None:
-    """`5565`, which is exact, and `356e3`, of which only three digits are known."""
-    found = _COUNT.fullmatch(text)
-    if not found or int(found[2] or 0) > 15:
+def parse_count(text: str) -> Quantity | None:
+    """Return `5565`, which is exact, or `356e3`, of which only three digits are known."""
+    match = _COUNT.fullmatch(text)
+    if not match or int(match[2] or 0) > 15:
         return None
-    unit = 10.0 ** int(found[2] or 0)
-    return Quantity(int(found[1]) * unit, unit if found[2] else 0.0)
+    unit = 10.0 ** int(match[2] or 0)
+    return Quantity(int(match[1]) * unit, unit if match[2] else 0.0)
 
 
-def cpu_time(text: str) -> Quantity | None:
-    """`0.35s`, `1m12s`, `3h05m`, in seconds."""
-    found = _CPU_TIME.fullmatch(text)
-    if not found or not text:
+def parse_cpu_time(text: str) -> Quantity | None:
+    """Return `0.35s`, `1m12s`, `3h05m` in seconds."""
+    match = _CPU_TIME.fullmatch(text)
+    if not match or not text:
         return None
-    hours, minutes, seconds = found.groups()
+    hours, minutes, seconds = match.groups()
     quantum = 0.01 if "." in (seconds or "") else 1.0 if seconds else 60.0
     return Quantity(int(hours or 0) * 3600 + int(minutes or 0) * 60 + float(seconds or 0), quantum)
 
 
-LOAD = {"avg1": Column("node_load1", parse_quantity)}
-SIZES = {
+LOAD_COLUMNS = {"avg1": Column("node_load1", parse_quantity)}
+SIZE_COLUMNS = {
     "MEM": columns(
         {
             "tot": "node_memory_MemTotal_bytes",
@@ -92,8 +92,8 @@ SIZES = {
         parse_quantity,
     ),
 }
-COUNTS = {
-    "CPL": columns({"csw": "node_context_switches_total:rate", "intr": "node_intr_total:rate"}, count),
+COUNT_COLUMNS = {
+    "CPL": columns({"csw": "node_context_switches_total:rate", "intr": "node_intr_total:rate"}, parse_count),
     "PAG": columns(
         {
             "stall": "node_allocstall_total:rate",
@@ -102,7 +102,7 @@ COUNTS = {
             "numamig": "node_vmstat_numa_pages_migrated:rate",
             "oomkill": "node_vmstat_oom_kill:rate",
         },
-        count,
+        parse_count,
     ),
 }
 TASK_SIZES = columns(
@@ -113,8 +113,9 @@ TASK_SIZES = columns(
     },
     parse_quantity,
 )
-TASK_COUNTS = columns({"MINFLT": "process_minor_faults_total:rate", "MAJFLT": "process_major_faults_total:rate"}, count)
-TASK_CPU = columns({"SYSCPU": "process_cpu_ratio.system", "USRCPU": "process_cpu_ratio.user"}, cpu_time)
+TASK_FAULTS = {"MINFLT": "process_minor_faults_total:rate", "MAJFLT": "process_major_faults_total:rate"}
+TASK_COUNTS = columns(TASK_FAULTS, parse_count)
+TASK_CPU = columns({"SYSCPU": "process_cpu_ratio.system", "USRCPU": "process_cpu_ratio.user"}, parse_cpu_time)
 
 
 @dataclass(slots=True)
@@ -138,20 +139,20 @@ class Screens:
     hosts: set[str] = field(default_factory=set)
     columns: Sequence[str] = ()
 
-    def begin(self, number: int, text: str, found: re.Match[str]) -> Iterator[Record]:
+    def begin(self, number: int, text: str, match: re.Match[str]) -> Iterator[Record]:
         yield from self.end()
         cite = self.source.cite(number, text)
-        if found[1] not in self.hosts:
-            self.hosts.add(found[1])
-            yield Fact("host.name", found[1], cite)
-        elapsed = sum(int(digits) * SECONDS[unit] for digits, unit in _ELAPSED.findall(found[4]))
-        self.screen = Screen(_moment(found[2], found[3]), float(elapsed))
+        if match[1] not in self.hosts:
+            self.hosts.add(match[1])
+            yield Fact("host.name", match[1], cite)
+        elapsed = sum(int(digits) * SECONDS[unit] for digits, unit in _ELAPSED.findall(match[4]))
+        self.screen = Screen(_moment(match[2], match[3]), float(elapsed))
         self.columns = ()
         if self.screen.time is None:
             self.odd.note(number, text, "a screen of atop with an invalid time")
 
     def read_heading(self, number: int, text: str) -> bool:
-        """Whether a line is one of the host's figures, a notice or the head of the tasks."""
+        """Take a line of the host's figures, a notice or the head of the tasks; return False for other lines."""
         if line := LINE.match(text):
             self.cells(number, text, line[1])
         elif NOTICE.match(text):
@@ -174,7 +175,7 @@ class Screens:
         screen.lines.append((label, cells, self.source.cite(number, text)))
 
     def end(self) -> Iterator[Record]:
-        """The host's figures of a screen."""
+        """Yield the host's figures of the open screen."""
         screen, self.screen = self.screen, None
         for label, cells, cite in screen.lines if screen else ():
             assert screen is not None
@@ -184,11 +185,11 @@ class Screens:
                 yield from self._host(screen, label, cells, cite)
 
     def _cpu(self, screen: Screen, cells: Mapping[str, str], cite: Citation) -> Iterator[Record]:
-        """Shares of all CPUs; `sys` has no interrupts in it, `irq` has both kinds."""
-        read = {
+        """Yield shares of all CPUs; `sys` excludes interrupts, `irq` has both kinds."""
+        shares = {
             name: parse_quantity(cells[key][:-1]) for key, name in MODES.items() if cells.get(key, "").endswith("%")
         }
-        points = {name: given.value for name, given in read.items() if given}
+        points = {name: share.value for name, share in shares.items() if share}
         cpus = screen.cpus or round(sum(points.values()) / 100)
         if not {"system", "user_total"} <= points.keys() or not cpus:
             return
@@ -197,24 +198,23 @@ class Screens:
         if not is_plausible({**parts, "irq": irq, "user": user}):
             self.odd.note(cite.line or 0, cite.text, "CPU shares of atop that do not add up: not used")
             return
-        whole = cpu_ratios({**parts, "user": user, "softirq": irq})
-        values = {k: v for k, v in whole.items() if k not in ("cpu_ratio.user", "cpu_ratio.softirq")}
+        ratios = cpu_ratios({**parts, "user": user, "softirq": irq})
+        values = {k: v for k, v in ratios.items() if k not in ("cpu_ratio.user", "cpu_ratio.softirq")}
         quanta = {name: 0.01 / cpus for name in values if name != "cpu_ratio.sys_share"}
-        boot = screen.since_boot
-        yield Sample("system", values, cite, NAME, (), screen.time, quanta, since_boot=boot)
+        yield Sample("system", values, cite, NAME, (), screen.time, quanta, screen.since_boot)
 
     def _host(self, screen: Screen, label: str, cells: Mapping[str, str], cite: Citation) -> Iterator[Record]:
-        now, rates = Readings(), Readings()
-        sizes, counts = SIZES.get(label, {}), COUNTS.get(label, {}) if screen.seconds else {}
-        odd = [sizes[title] for title in now.take(sizes, cells)]
+        gauges, rates = Readings(), Readings()
+        sizes, counts = SIZE_COLUMNS.get(label, {}), COUNT_COLUMNS.get(label, {}) if screen.seconds else {}
+        odd = [sizes[title] for title in gauges.take(sizes, cells)]
         odd += [counts[title] for title in rates.take(counts, cells, 1 / (screen.seconds or 1))]
         for column in odd:
             self.odd.note(cite.line or 0, cite.text, f"an impossible number for {column.metric}: not used")
         if label == "CPL":
-            now.take(LOAD, cells)
-        for found, boot in ((now, False), (rates, screen.since_boot)):
-            if found.values:
-                yield Sample("system", found.values, cite, NAME, (), screen.time, found.resolution, boot)
+            gauges.take(LOAD_COLUMNS, cells)
+        for readings, boot in ((gauges, False), (rates, screen.since_boot)):
+            if readings.values:
+                yield Sample("system", readings.values, cite, NAME, (), screen.time, readings.resolution, boot)
 
     def task(self, number: int, text: str) -> Iterator[Record]:
         screen = self.screen
@@ -224,21 +224,21 @@ class Screens:
             return
         cells = dict(zip(self.columns, words, strict=True))
         command = words[-1].strip()
-        if command.startswith("<"):  # it ended in the interval
+        if command.startswith("<"):  # the process ended in the interval
             return
-        found = Readings()
-        found.take(TASK_SIZES, cells)
+        readings = Readings()
+        readings.take(TASK_SIZES, cells)
         if not screen.since_boot and screen.seconds:
-            found.take(TASK_COUNTS, cells, 1 / screen.seconds)
-            found.take(TASK_CPU, cells, 1 / screen.seconds)
+            readings.take(TASK_COUNTS, cells, 1 / screen.seconds)
+            readings.take(TASK_CPU, cells, 1 / screen.seconds)
             modes = [column.metric for column in TASK_CPU.values()]
-            if all(name in found.values for name in modes):
-                found.values["process_cpu_ratio"] = sum(found.values[name] for name in modes)
-                found.resolution["process_cpu_ratio"] = sum(found.resolution[name] for name in modes)
-        if found.values:
+            if all(name in readings.values for name in modes):
+                readings.values["process_cpu_ratio"] = sum(readings.values[name] for name in modes)
+                readings.resolution["process_cpu_ratio"] = sum(readings.resolution[name] for name in modes)
+        if readings.values:
             entity = process_entity(cells["PID"], command if self.columns[-1] == "CMD" else "")
             cite = self.source.cite(number, text)
-            yield Sample("process", found.values, cite, NAME, entity, screen.time, found.resolution)
+            yield Sample("process", readings.values, cite, NAME, entity, screen.time, readings.resolution)
 
 
 def _moment(date: str, clock: str) -> Moment | None:
@@ -267,5 +267,5 @@ PARSER = Parser(
     NAME, "atop screens", read,
     opens=re.compile(f"{FRAME.pattern}|(?:CPU|MEM|PAG|PRC|SWP) \\|(?: [^|]{{1,40}}\\|){{3,}}\\s*$"),
     continues=any_of(ROW, LINE, FRAME, NOTICE, HEADER, blank=True),
-    priority=7,  # before ps, whose header the list of tasks resembles
+    priority=7,  # before ps, which has a similar header
 )  # fmt: skip

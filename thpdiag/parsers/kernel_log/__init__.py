@@ -1,1 +1,1 @@
-"""What the kernel says: its log, SysRq output, call traces, by dmesg, syslog, the journal or crash."""
+"""Kernel messages: the log, SysRq output and call traces, as printed by dmesg, syslog, the journal or crash."""

@@ -5,14 +5,14 @@
      [<ffffffff8115e2b8>] ? lru_add_drain+0x10/0x40
      [<ffffffff81170b02>] compact_zone+0x462/0x480
 
-One frame a line, leaf first, over registers and stack markers: ` [<ffffffff8115e2b8>] ? func+0x1a/0x2b [mod]` to 4.x,
-` ? func+0x1a/0x2b [mod]` later; arm prints `(func) from [<addr>] (caller+0x..)`, powerpc two addresses;
-decode_stacktrace.sh puts the source line behind. The function of a kernel RIP (pc on arm64) is the leaf. Frames with
-`? ` (powerpc `(unreliable)`, s390 `([<...>] func)`, arm64 `(L)`) are addresses that were found on the stack and may be
-left over from earlier calls: they are no part of the stack, their names are kept apart. Where the kernel could not
-unwind, all frames are such; from the leaf down to an entry of the kernel they are the best there is. A watchdog prints
-its own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped when what was
-interrupted follows. A page fault taken in the kernel is no such interrupt, what it did is kept. Source: kernel tree,
+One frame a line, leaf first, over registers and stack markers: ` [<ffffffff8115e2b8>] ? func+0x1a/0x2b [mod]` to 4.x, `
+? func+0x1a/0x2b [mod]` later; arm prints `(func) from [<addr>] (caller+0x..)`, powerpc two addresses;
+decode_stacktrace.sh appends the source line. The function of a kernel RIP (pc on arm64) is the leaf. Frames with `? `
+(powerpc `(unreliable)`, s390 `([<...>] func)`, arm64 `(L)`) are addresses on the stack that may be left over from
+earlier calls: they are not part of the stack, their names are kept separately. Where the kernel could not unwind, all
+frames are of this kind; from the leaf to an entry of the kernel they are then used as the stack. A watchdog prints its
+own interrupt first (`<IRQ>` ... `</IRQ>` or `<EOI>`, `<NMI>` ... `<<EOE>>`): that part is dropped if the interrupted
+functions follow. A page fault in the kernel is no such interrupt, its functions are kept. Source: kernel tree,
 arch/x86/kernel/dumpstack.c.
 
 crash: `bt`, `bt -a`, `bt -l`, `foreach bt`.
@@ -21,9 +21,9 @@ crash: `bt`, `bt -a`, `bt -l`, `foreach bt`.
      #0 [ffff8804a3b35820] schedule at ffffffff814ed9a2
 
 Leaf first. On a CPU that was running, the frames above `--- <NMI exception stack> ---` are the dump's own interrupt;
-the function that ran is the exception RIP. Module names stand in brackets behind the address; `-l` adds source lines,
-`-f` stack words, both skipped. Each stack is one task at the moment of the dump, of weight one; the state is not
-printed. Source: crash help page bt, crash 5 to 8.
+the running function is the exception RIP. Module names follow the address in brackets; `-l` adds source lines, `-f`
+stack words, both skipped. Each stack is one task at the moment of the dump, of weight one; the state is not printed.
+Source: crash help page bt, crash 5 to 8.
 """
 
 from __future__ import annotations
@@ -68,31 +68,31 @@ _INTERRUPT_ENTRIES = frozenset(
         "asm_common_interrupt",
     )
 )  # fmt: skip
-MIN_FRAMES = 4  # of a stack of which no frame is certain
+MIN_UNRELIABLE_FRAMES = 4  # of a stack without a reliable frame
 _ENTRIES = frozenset({
     "page_fault", "async_page_fault", "asm_exc_page_fault", "system_call_fastpath", "entry_SYSCALL_64_fastpath",
     "entry_SYSCALL_64_after_hwframe", "kernel_thread_helper", "child_rip", "kthread", "ret_from_fork",
 })  # fmt: skip
-_MAX_FRAMES = 400  # frames; the kernel's own limits are far below
+_MAX_FRAMES = 400  # the kernel's own limits are far lower
 
 
 @dataclass(slots=True)
 class Trace:
-    """A trace being read. `stack` is what was found so far, `unreliable` the names behind question marks.
+    """The open trace. `stack` returns its functions so far; `unreliable` are the names with question marks.
 
-    `whole` keeps what ran in an interrupt: where an allocation failed there, that is the point.
+    `keep_interrupts` keeps functions of an interrupt: an allocation failed there.
     """
 
-    whole: bool = False
+    keep_interrupts: bool = False
     leaf: str = ""
     running: bool = False
     seen: bool = False
     unreliable: list[str] = field(default_factory=list)
-    _frames: list[tuple[str, str]] = field(default_factory=list)  # name and the part (IRQ, NMI) it is in
+    _frames: list[tuple[str, str]] = field(default_factory=list)  # name, and its part of the trace (IRQ, NMI)
     _part: str = ""
 
     def feed(self, text: str) -> bool:
-        """Take a line in; False if it belongs to no trace."""
+        """Take a line; return False if it belongs to no trace."""
         if start := _START.match(text):
             self.running = self.seen = True
             self._part = ""
@@ -106,19 +106,19 @@ class Trace:
         return False
 
     def _feed_header(self, text: str) -> bool:
-        """Ahead of `Call Trace:`: the function that ran. On arm a trace needs no headline."""
-        if found := _RIP.match(text):
-            self.leaf = normalise(found["name"])
+        """Take the running function, which precedes `Call Trace:`. On arm a trace has no headline."""
+        if match := _RIP.match(text):
+            self.leaf = normalise(match["name"])
             return True
-        if not self.seen and (found := _FRAME.match(text)) and found["arm"]:
+        if not self.seen and (match := _FRAME.match(text)) and match["arm"]:
             self.running = self.seen = True
             return self._frame(text)
         return False
 
     def _register(self, text: str) -> bool:
-        if found := _RIP.match(text):
-            name = normalise(found["name"])
-            if not self.whole and (self._part or (self._frames and _is_interrupt_entry(self._frames[-1][0]))):
+        if match := _RIP.match(text):
+            name = normalise(match["name"])
+            if not self.keep_interrupts and (self._part or (self._frames and _is_interrupt_entry(self._frames[-1][0]))):
                 self._frames.clear()
             self._part = ""
             self._add(name)
@@ -126,18 +126,18 @@ class Trace:
         return bool(_REGISTERS.match(text) or _USER_RIP.match(text))
 
     def _frame(self, text: str) -> bool:
-        """A frame, a marker, or both on one line (to 4.8)."""
+        """Take a frame, a marker, or both on one line (to 4.8)."""
         rest = text
         while marker := _MARKER.match(rest):
             name, rest = marker["name"], rest[marker.end() :]
             self._part = name if name in {"IRQ", "NMI"} and not marker["end"] else ""
         if rest != text and not rest:
             return True
-        found = _FRAME.match(rest)
-        if not found:
+        match = _FRAME.match(rest)
+        if not match:
             return _UNKNOWN.match(rest) is not None
-        name = normalise(found["name"] or found["decoded"] or found["arm"])
-        if _is_unreliable(found):
+        name = normalise(match["name"] or match["decoded"] or match["arm"])
+        if _is_unreliable(match):
             self.unreliable.append(name)
         else:
             self._add(name)
@@ -148,11 +148,11 @@ class Trace:
             self._frames.append((name, self._part))
 
     def stack(self) -> tuple[str, ...]:
-        """The stack, leaf first."""
+        """Return the stack, leaf first."""
         frames = [name for name, _ in self._frames]
-        if not frames and len(self.unreliable) >= MIN_FRAMES and self.unreliable[-1] in _ENTRIES:
+        if not frames and len(self.unreliable) >= MIN_UNRELIABLE_FRAMES and self.unreliable[-1] in _ENTRIES:
             frames = list(self.unreliable)
-        if not self.whole and not self.leaf:
+        if not self.keep_interrupts and not self.leaf:
             frames = [name for name, part in self._frames if not part] or frames
             while len(frames) > 1 and _is_interrupt_entry(frames[0]):
                 del frames[0]
@@ -165,24 +165,24 @@ def _is_interrupt_entry(name: str) -> bool:
     return name in _INTERRUPT_ENTRIES or name.startswith("asm_sysvec_")
 
 
-def _is_unreliable(found: re.Match[str]) -> bool:
+def _is_unreliable(match: re.Match[str]) -> bool:
     """Whether the address may be left over: `? ` on x86, in parentheses on s390, `(unreliable)` on powerpc.
 
-    `(L)` on arm64 is what the link register held when an exception was taken, live or not.
+    `(L)` on arm64 is the link register at the time of an exception, live or not.
     """
-    text = found[0].strip()
-    return bool(found["odd"]) or text.startswith("([<") or text.endswith((" (unreliable)", " (L)"))
+    text = match[0].strip()
+    return bool(match["odd"]) or text.startswith("([<") or text.endswith((" (unreliable)", " (L)"))
 
 
 def frame_function(text: str) -> str | None:
-    """The function of a line that is one frame, '' for an address without a name, None if it is no frame."""
-    found = _FRAME.match(text)
-    if found and not _is_unreliable(found):
-        return normalise(found["name"] or found["decoded"] or found["arm"])
-    return "" if found or _UNKNOWN.match(text) else None
+    """Return the function of a line that is one frame, '' for an address without a name, None for other lines."""
+    match = _FRAME.match(text)
+    if match and not _is_unreliable(match):
+        return normalise(match["name"] or match["decoded"] or match["arm"])
+    return "" if match or _UNKNOWN.match(text) else None
 
 
-# whether a line without prefix can stand inside a trace or the registers before it
+# whether a line without prefix can be part of a trace or the registers before it
 is_trace_line = any_of(_FRAME, _START, _MARKER, _RIP, _USER_RIP, _REGISTERS, _UNKNOWN)
 
 
@@ -195,8 +195,8 @@ _CRASH_BT_FRAME = re.compile(
     r"(?:\([^)]{0,200}\) )?at [0-9a-f]{8,16}"
 )
 _CRASH_BT_RIP = re.compile(rf"\s{{0,8}}\[exception (?:RIP|EIP|PC): (?P<name>{_NAME})(?:\+(?:0x)?[0-9a-f]{{1,8}})?\]")
-_NMI = re.compile(r"\s{0,8}(?:--- )?<(?:NMI|DOUBLEFAULT|MCE) exception stack>")
-_BODY = re.compile(
+_NMI_STACK = re.compile(r"\s{0,8}(?:--- )?<(?:NMI|DOUBLEFAULT|MCE) exception stack>")
+_OTHER_LINES = re.compile(
     r"\s{0,8}(?:R[A-D]X|R[SD]I|R[BS]P|R\d\d?|RIP|EIP|E[A-D]X|EBP|ESI|ORIG_[RE]AX|[CDEFGS]S|BUG|bt|PC|LR|SP|X\d\d?|PSTATE)\s?:"
     r"|\s{0,8}(?:--- )?<[\w# ]{1,40}(?:stack)?>|\s{0,8}\(?(?:active|user space|user-mode|void)\b"
     r"|\s{0,8}/\S{1,300}: ?\d{1,7}\s*$"
@@ -219,7 +219,7 @@ def parse_crash_bt(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 def _crash_stack(source: Source, lines: list[tuple[int, str]]) -> Event:
-    """The stack of one task; the switch to the NMI's own stack discards what is above it."""
+    """Return the stack of one task; frames above the switch to the NMI stack are discarded."""
     fields = {"how": "crash"}
     if task := _TASK.match(lines[0][1]):
         fields = {"pid": task["pid"], "comm": printable(task["comm"]), "cpu": task["cpu"], **fields}
@@ -230,7 +230,7 @@ def _crash_stack(source: Source, lines: list[tuple[int, str]]) -> Event:
             frames.append(normalise(frame["name"]))
         elif rip := _CRASH_BT_RIP.match(text):
             interrupted = interrupted or normalise(rip["name"])
-        elif _NMI.match(text):
+        elif _NMI_STACK.match(text):
             frames.clear()
     if interrupted and frames[:1] != [interrupted]:
         frames.insert(0, interrupted)
@@ -239,5 +239,5 @@ def _crash_stack(source: Source, lines: list[tuple[int, str]]) -> Event:
 
 CRASH_BT = Parser(
     "crash_bt", "crash bt", parse_crash_bt, opens=_OPENS,
-    continues=any_of(_CRASH_BT_FRAME, _TASK, _CRASH_BT_RIP, _BODY, blank=True),
+    continues=any_of(_CRASH_BT_FRAME, _TASK, _CRASH_BT_RIP, _OTHER_LINES, blank=True),
 )  # fmt: skip

@@ -1,21 +1,21 @@
-"""Lines of a kernel log: their prefix, their times, and the headers of tasks. Not a format of its own.
+"""Lines of a kernel log: their prefix, their times, and the headers of tasks.
 
     Nov 20 03:35:43 host kernel: [ 1055.188049] INFO: task python3:7202 blocked for more than 120 seconds.
     4,416,1055188049,-,caller=T136;INFO: task khugepaged:136 blocked for more than 122 seconds.
     6.18.44,4,416,1055188049,-;...          netconsole with the kernel's release (from 6.4)
 
-Prefixes: dmesg (bracket, -T, -d, -e, -r, -x also with -t, --time-format iso), /dev/kmsg, classic and RFC 3339
-syslog, RFC 5424, journalctl short forms, each also in the log of a container; `[T1234]`/`[C3]` after the bracket is the
-caller (CONFIG_PRINTK_CALLER). Times: the offset or epoch of a stamp gives UTC, a full date without zone LOCAL, a
-bracket BOOT; a classic stamp has no year and gives DAY, counted from the midnight before the first such line. A stamp
-right before a bracket is of whoever received it (serial console, netconsole), on another clock; it says nothing.
+Prefixes: dmesg (bracket, -T, -d, -e, -r, -x also with -t, --time-format iso), /dev/kmsg, classic and RFC 3339 syslog,
+RFC 5424, journalctl short forms, each also in the log of a container; `[T1234]`/`[C3]` after the bracket is the caller
+(CONFIG_PRINTK_CALLER). Times: a stamp with offset or an epoch gives UTC, a full date without zone LOCAL, a bracket
+BOOT; a classic stamp has no year and gives DAY, counted from the midnight before the first such line. A stamp directly
+before a bracket is that of the receiver (serial console, netconsole), on another clock; it is not used.
 
 Records of /dev/kmsg, and of netconsole in its extended form, are facility and level, sequence number, microseconds
-since boot, flags, and further keys; lines that begin with a blank belong to the record above. What a program writes
-there has a facility of its own (8 and more in the first number).
+since boot, flags, and further keys; lines that begin with a blank belong to the record above. Messages of programs have
+another facility (8 or more in the first number).
 
-A line with a stamp and a bracket joins both clocks: the bracket is more exact and gives the time of the event, the
-stamp says when the boot was. What was printed before the syslog daemon ran has the stamp of its start.
+A line with a stamp and a bracket connects both clocks: the bracket is more exact and is the time of the event, the
+stamp gives the time of the boot. Messages from before the start of the syslog daemon have the stamp of its start.
 
 Source: kernel tree, kernel/printk, kernel/sched/core.c, Documentation/ABI/testing/dev-kmsg,
 Documentation/networking/netconsole.rst; util-linux dmesg.
@@ -34,9 +34,9 @@ from thpdiag.model.facts import zoned_moment
 from thpdiag.parsers._lines import printable
 
 KMSG = r"(?:\d[\w.+~-]{2,80},)?\d{1,4},\d{1,19},\d{1,16},[-c+](?:,[a-z]{1,20}=[^;,]{1,80}){0,6};"
-"""What stands before the message (no named groups: it becomes part of larger patterns)."""
+"""The text before the message (no named groups, because it becomes part of larger patterns)."""
 
-BELOW = r" [A-Z][A-Z0-9_]{1,40}="
+DICTIONARY_LINE = r" [A-Z][A-Z0-9_]{1,40}="
 """A line of the dictionary below a record."""
 
 _RECORD = re.compile(
@@ -44,34 +44,34 @@ _RECORD = re.compile(
     r"(?P<keys>(?:,[a-z]{1,20}=[^;,]{1,80}){0,6});(?P<text>.*)"
 )
 _CALLER = re.compile(r",caller=([TC]\d{1,8})")
-_LATER_PART = re.compile(r",ncfrag=(?!0/)")  # of a message that netconsole cut in parts only the first is read
-_KERNEL_ONLY = 8  # facilities are counted in eights; that of the kernel is the first
+_LATER_PART = re.compile(r",ncfrag=(?!0/)")  # only the first part of a message that netconsole split is read
+_MIN_PROGRAM_PRIORITY = 8  # priority is 8 times the facility plus the level; the kernel's facility is 0
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # with 29 February, which may occur
+_DAYS_BEFORE = (0, 31, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335)  # of a leap year
 _YEAR_DAYS = 366
 
-_GREP = (  # what grep puts before a line: the file, the number, `-` instead of `:` in the context of a hit
+_GREP = (  # grep's prefix: the file, the line number, `-` instead of `:` for context lines
     r"(?:(?:/[\w./@+-]{1,200}|(?:messages|syslog|kern\.log|dmesg)[\w.-]{0,40}?)[:-])?(?:\d{1,8}[:-])?"
 )
 _DECODED = r"[a-z]{3,8}\d? {0,4}:[a-z]{3,6} {0,4}: "  # dmesg -x
-_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # with a comma it is dmesg's own
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"  # dmesg's own has a comma
 _FULL = r"[A-Z][a-z]{2} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [A-Z]{1,5}"
 _CLASSIC = r"[A-Z][a-z]{2} {1,2}\d{1,2} (?:\d{4} )?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?: \d{4})?"
 _EPOCH = r"\d{9,10}\.\d{6}"
-_LINES_BOOT = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>| {4,20})?\]"  # journalctl -o short-delta
+_BOOT_BRACKET = r"\[ {0,11}\d{1,11}\.\d{3,9}(?: <[ \d.]{1,20}>| {4,20})?\]"  # journalctl -o short-delta
 _CTIME = r"\[[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}(?: <[ \d.]{1,20}>| {4,20})?\]"
 _RELATIVE = r"\[ {0,8}\+\d{1,7}\.\d{6}\]|\[[A-Z][a-z]{2}\d\d \d\d:\d\d\]"
-_BRACKET = rf"(?:{_LINES_BOOT}|{_CTIME}|{_RELATIVE})(?: ?\[ {{0,8}}[TC]\d{{1,8}}\])?"
+_BRACKET = rf"(?:{_BOOT_BRACKET}|{_CTIME}|{_RELATIVE})(?: ?\[ {{0,8}}[TC]\d{{1,8}}\])?"
 _STAMP = rf"(?:{_ISO}|{_FULL}|{_CLASSIC}|{_EPOCH})"
-_STRUCTURED = r"(?:-|(?:\[[\w@.-]{1,64}(?: [^\]]{0,400})?\]){1,4})"  # RFC 5424, behind process and message id
+_STRUCTURED = r"(?:-|(?:\[[\w@.-]{1,64}(?: [^\]]{0,400})?\]){1,4})"  # RFC 5424, after process and message id
 _KERNEL = rf"(?:[a-z]{{3,7}}\.[a-z]{{3,7}} )?kernel(?::| [\w.-]{{1,64}} [\w.-]{{1,32}} {_STRUCTURED})"
-_CARRIED = rf"{_ISO} std(?:out|err) [FP] "  # containerd and CRI-O before each line of a container
+_CONTAINER = rf"{_ISO} std(?:out|err) [FP] "  # containerd and CRI-O before each line of a container
 _NODE = rf"[a-z][\w.-]{{1,253}} (?={_CLASSIC} )"  # oc adm node-logs before each line of a node
 _RECEIVED = rf"(?:\[{_STAMP}\]|{_STAMP}|\[[A-Z][a-z]{{2}} {_CLASSIC}\]):? {{0,2}}"  # serial console, netconsole
-_CONSOLE = r"(?=\[ {0,5}\d{1,11}\.\d{6}\])"  # sure enough behind a stamp: programs, too, print seconds in brackets
+_CONSOLE = r"(?=\[ {0,5}\d{1,11}\.\d{6}\])"  # unambiguous after a stamp; programs, too, print seconds in brackets
 _LEVEL = (
-    rf"{_GREP}(?:{_CARRIED}|{_NODE})?"
+    rf"{_GREP}(?:{_CONTAINER}|{_NODE})?"
     rf"(?:<\d{{1,3}}>(?:1 )?|{_DECODED}|(?:{_RECEIVED}(?:[\w.:-]{{1,255}} )?|kernel: ){_CONSOLE})?"
 )
 _DMESG_ISO = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d "
@@ -83,11 +83,11 @@ _UNTIMED = (
 OPENS = (
     rf"[ \t]{{0,8}}(?:{_LEVEL}(?:{_BRACKET}|{_STAMP} (?:[\w.:-]{{1,255}} )?{_KERNEL}|{_DMESG_ISO})|{_UNTIMED}|{KMSG})"
 )
-"""A line that only a kernel log has (no named groups: it becomes part of a larger pattern)."""
+"""A line that only a kernel log has (no named groups, because it becomes part of a larger pattern)."""
 
 _CONTINUES = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_STAMP} [^ ]{{1,255}} [^ ]{{1,255}}|{_DMESG_ISO})|{_UNTIMED}|{KMSG}")
-_CARRIER = re.compile(rf"{_GREP}(?:{_CARRIED}|{_NODE}|{_RECEIVED}(?:(?P<host>[\w.:-]{{1,255}}) )?{_CONSOLE})")
-_PROGRAM = re.compile(rf"{_GREP}(?:<(?:[89]|\d\d\d?)>(?=\[)|(?!kern\b){_DECODED})")  # wrote into /dev/kmsg
+_OUTER_PREFIX = re.compile(rf"{_GREP}(?:{_CONTAINER}|{_NODE}|{_RECEIVED}(?:(?P<host>[\w.:-]{{1,255}}) )?{_CONSOLE})")
+_PROGRAM = re.compile(rf"{_GREP}(?:<(?:[89]|\d\d\d?)>(?=\[)|(?!kern\b){_DECODED})")  # a program that wrote to /dev/kmsg
 _UNTIMED_LINE = re.compile(_UNTIMED)
 _SYSLOG = re.compile(
     rf"{_LEVEL}(?P<stamp>{_STAMP}) (?:(?P<host>[\w.:-]{{1,255}}) )??"
@@ -97,9 +97,9 @@ _DMESG = re.compile(
     rf"{_LEVEL}(?P<bracket>\[[^\]]{{1,60}}\]|\d{{4}}-\d\d-\d\dT[\d:,+-]{{20,24}})"
     r"(?: ?(?P<caller>\[ {0,8}[TC]\d{1,8}\]))? ?"
 )
-_DMESG_SURE = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
-SPOKEN = re.compile(r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)")  # on a console, by journalctl -o cat, by syslogd
-MAX_SPOKEN = 4  # a hostile line has thousands
+_DMESG_PREFIX = re.compile(rf"{_LEVEL}(?:{_BRACKET}|{_DMESG_ISO})")
+KERNEL_WORD = re.compile(r"\s{0,4}(?:<\d>|kernel: ?)(?=\s{0,8}\S)")  # of a console, journalctl -o cat, syslogd
+MAX_KERNEL_WORDS = 4  # prefixes in a row; a hostile line has thousands
 _JOURNAL_HOST = re.compile(r"(?:(?P<host>[\w.-]{1,255}) )?kernel: ")
 BOOT_SECONDS = re.compile(r"\[ *(\d{1,12}\.\d{1,9})")
 _CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(?:[.,](\d+))?")
@@ -109,14 +109,14 @@ _YEAR = re.compile(r" (\d{4})(?: |\]|$)")
 _OFFSET = re.compile(r"(Z|UTC|GMT|[+-]\d\d:?\d\d)$")
 
 
-def belongs(text: str) -> bool:
+def is_log_line(text: str) -> bool:
     """Whether a line has the prefix of a kernel log or of the syslog around it."""
-    return _CONTINUES.match(text.lstrip(" \t")) is not None or re.match(BELOW, text) is not None
+    return _CONTINUES.match(text.lstrip(" \t")) is not None or re.match(DICTIONARY_LINE, text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class KernelLine:
-    """A message without its prefix. `foreign` is the program when syslog says that it is not the kernel who speaks."""
+    """A message without its prefix. `foreign` is the program if syslog shows that the kernel did not print it."""
 
     text: str
     stamp: str = ""
@@ -126,54 +126,54 @@ class KernelLine:
     foreign: str = ""
 
 
-def split_line(line: str, depth: int = MAX_SPOKEN) -> KernelLine:
-    """Take the prefix off a line; a line without one is all text. `depth` is how many `kernel:` in a row are taken."""
+def split_line(line: str, depth: int = MAX_KERNEL_WORDS) -> KernelLine:
+    """Split off the prefix; a line without one is all text. `depth` limits the number of `kernel:` in a row."""
     line = line.lstrip(" \t")  # indented in mails and tickets
-    carrier = _CARRIER.match(line)
+    carrier = _OUTER_PREFIX.match(line)
     if not carrier:
-        return _split(line, depth)
-    found = _split(line[carrier.end() :], depth)
-    return replace(found, host=carrier["host"]) if carrier["host"] and not found.host else found
+        return _split_prefix(line, depth)
+    inner = _split_prefix(line[carrier.end() :], depth)
+    return replace(inner, host=carrier["host"]) if carrier["host"] and not inner.host else inner
 
 
-def _split(line: str, depth: int) -> KernelLine:
-    if found := _RECORD.match(line):
-        bracket, caller = f"[{int(found['microseconds']) / 1e6:12.6f}]", _CALLER.search(found["keys"])
-        by_kernel = int(found["priority"]) < _KERNEL_ONLY and not _LATER_PART.search(found["keys"])
+def _split_prefix(line: str, depth: int) -> KernelLine:
+    if match := _RECORD.match(line):
+        bracket, caller = f"[{int(match['microseconds']) / 1e6:12.6f}]", _CALLER.search(match["keys"])
+        by_kernel = int(match["priority"]) < _MIN_PROGRAM_PRIORITY and not _LATER_PART.search(match["keys"])
         foreign = "" if by_kernel else "kmsg"
-        return KernelLine(found["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
-    if found := _SYSLOG.match(line):
-        if found["other"]:
-            return KernelLine(line[found.end() :], found["stamp"], host=found["host"] or "", foreign=found["other"])
-        rest = line[found.end() :]
-        inner = _DMESG.match(rest) if _DMESG_SURE.match(rest) else None
+        return KernelLine(match["text"], "", bracket, caller=caller[1] if caller else "", foreign=foreign)
+    if match := _SYSLOG.match(line):
+        if match["other"]:
+            return KernelLine(line[match.end() :], match["stamp"], host=match["host"] or "", foreign=match["other"])
+        rest = line[match.end() :]
+        inner = _DMESG.match(rest) if _DMESG_PREFIX.match(rest) else None
         if inner:
             return KernelLine(
-                rest[inner.end() :], found["stamp"], inner["bracket"], found["host"] or "", inner["caller"] or ""
+                rest[inner.end() :], match["stamp"], inner["bracket"], match["host"] or "", inner["caller"] or ""
             )
-        return KernelLine(rest, found["stamp"], host=found["host"] or "")
-    if _DMESG_SURE.match(line) and (found := _DMESG.match(line)):
-        rest = line[found.end() :]
+        return KernelLine(rest, match["stamp"], host=match["host"] or "")
+    if _DMESG_PREFIX.match(line) and (match := _DMESG.match(line)):
+        rest = line[match.end() :]
         journal = _JOURNAL_HOST.match(rest)
         host = (journal["host"] or "") if journal else ""
         text, foreign = rest[journal.end() :] if journal else rest, "kmsg" if _PROGRAM.match(line) else ""
-        return KernelLine(text, "", found["bracket"], host, found["caller"] or "", foreign)
-    if found := _UNTIMED_LINE.match(line):
-        return KernelLine(line[found.end() :], foreign="" if line.startswith("kern") else "kmsg")
-    if depth and (spoken := SPOKEN.match(line)):
-        said = split_line(line[spoken.end() :], depth - 1)
-        return said if said.bracket and not said.foreign else KernelLine(line[spoken.end() :])
+        return KernelLine(text, "", match["bracket"], host, match["caller"] or "", foreign)
+    if match := _UNTIMED_LINE.match(line):
+        return KernelLine(line[match.end() :], foreign="" if line.startswith("kern") else "kmsg")
+    if depth and (word := KERNEL_WORD.match(line)):
+        message = split_line(line[word.end() :], depth - 1)
+        return message if message.bracket and not message.foreign else KernelLine(line[word.end() :])
     return KernelLine(line)
 
 
 class Times:
-    """Moments of the lines of one log. Keeps the day of the first classic stamp, from which later ones are counted."""
+    """Moments of the lines of one log. Classic stamps are counted from the day of the first one."""
 
     def __init__(self) -> None:
         self._first_day: int | None = None
 
-    def of(self, line: KernelLine) -> Moment | None:
-        """The most exact moment that the prefix tells, None if it has none or an impossible one."""
+    def moment(self, line: KernelLine) -> Moment | None:
+        """Return the most exact moment of the prefix, None if it has none or an invalid one."""
         stamp, boot = line.stamp or line.bracket, BOOT_SECONDS.match(line.bracket)
         dated = self._full_date(stamp)
         if dated is not None:
@@ -183,7 +183,7 @@ class Times:
         return self._day(stamp)
 
     def wall(self, line: KernelLine) -> Moment | None:
-        """What the stamp of the syslog tells, also where a bracket tells the time since boot."""
+        """Return the moment of the syslog stamp, even if a bracket has the time since boot."""
         return (self._full_date(line.stamp) or self._day(line.stamp)) if line.stamp else None
 
     def _full_date(self, stamp: str) -> Moment | None:
@@ -233,7 +233,7 @@ _ON_CPU = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Whose stack follows. `cpu` and `state` are empty where the header does not say."""
+    """The task of the stack that follows. `cpu` and `state` are empty where the header lacks them."""
 
     comm: str
     pid: str
@@ -242,31 +242,31 @@ class Task:
 
 
 def parse_task_header(text: str) -> Task | None:
-    """The line that `sched_show_task` prints before a stack.
+    """Parse the line that `sched_show_task` prints before a stack.
 
-    To 5.9: `java            D ffff88083e786800     0  4711   4700 0x00000080` (the name cut to 13 signs in 2.6.32);
-    from 5.10: `task:java            state:D stack:    0 pid: 4711 ppid:  4700 flags:0x80`. The name is of fixed width,
-    so that a name that looks like the rest of the line cannot pass for it.
+    To 5.9: `java            D ffff88083e786800     0  4711   4700 0x00000080` (the name cut to 13 characters in
+    2.6.32); from 5.10: `task:java            state:D stack:    0 pid: 4711 ppid:  4700 flags:0x80`. The name has a
+    fixed width, so a name that looks like the rest of the line cannot be mistaken for it.
     """
-    wide = text.startswith("task:")
-    found = (_TASK_WIDE.match(text) or _TASK.match(text)) if wide else _OLD_TASK.match(text)
-    return Task(printable(found["comm"].strip()), found["pid"], found["state"]) if found else None
+    is_wide = text.startswith("task:")
+    match = (_TASK_WIDE.match(text) or _TASK.match(text)) if is_wide else _OLD_TASK.match(text)
+    return Task(printable(match["comm"].strip()), match["pid"], match["state"]) if match else None
 
 
 def parse_on_cpu(text: str) -> Task | None:
-    """`CPU: 3 PID: 4711 Comm: java Not tainted 5.14.0`, or `Pid: 4711, comm: java Not tainted 2.6.32` (to 3.9)."""
-    found = _ON_CPU.match(text)
-    return Task(printable(found["comm"].strip()), found["pid"], cpu=found["cpu"] or "") if found else None
+    """Parse `CPU: 3 PID: 4711 Comm: java Not tainted 5.14.0`, or `Pid: 4711, comm: java ...` of 2.6.32 to 3.9."""
+    match = _ON_CPU.match(text)
+    return Task(printable(match["comm"].strip()), match["pid"], cpu=match["cpu"] or "") if match else None
 
 
-_EARLY = 60.0  # seconds since boot: the daemon may not have run yet
-_APART = 60.0  # seconds between differences of one boot, from delays and drift; beyond, the clock was set
-_REBOOT = 1.0  # seconds: lines of several CPUs may stand a little out of order
-_DAY = 86_400.0
+_EARLY_SECONDS = 60.0  # since boot: the syslog daemon may not have run yet
+_MAX_SPREAD_SECONDS = 60.0  # of the boot time, by delays and drift; beyond it the clock was set
+_MAX_BACKWARD_SECONDS = 1.0  # lines of several CPUs may be slightly out of order
+_DAY_SECONDS = 86_400.0
 
 
-class TwoClocks:
-    """The lines of one log with a stamp and a bracket: of the last boot in it, if it is the log of one host."""
+class ClockPairs:
+    """The lines of one log with a stamp and a bracket, of the last boot in it."""
 
     def __init__(self) -> None:
         self._times = Times()
@@ -275,39 +275,39 @@ class TwoClocks:
         self._pairs: list[tuple[float, Moment, Citation]] = []
 
     def note(self, line: KernelLine, cite: Citation) -> None:
-        """Take a line in, if it has both times."""
+        """Take a line, if it has both times."""
         boot = BOOT_SECONDS.match(line.bracket) if line.stamp else None
         wall = self._times.wall(line) if boot else None
         if not boot or not wall:
             return
         seconds = float(boot[1])
-        if seconds < self._last - _REBOOT:
+        if seconds < self._last - _MAX_BACKWARD_SECONDS:
             self.begin_boot()
         self._last = seconds
         self._hosts.add(line.host)
         self._pairs.append((seconds, wall, cite))
 
     def begin_boot(self) -> None:
-        """The lines that follow are of another boot."""
+        """Begin another boot."""
         self._pairs.clear()
         self._last = 0.0
 
     def facts(self) -> Iterator[Fact]:
-        """`log.boot_time`: the stamp's time at second 0 of the bracket; `within` how far the lines lie apart."""
+        """Yield `log.boot_time`, the stamp's time at second 0 of the bracket; `within` is its error."""
         if not self._pairs:
             return
-        pairs = [p for p in self._pairs if p[0] >= _EARLY] or self._pairs
+        pairs = [p for p in self._pairs if p[0] >= _EARLY_SECONDS] or self._pairs
         clocks = {wall.clock for _, wall, _ in pairs}
         if len(self._hosts) != 1 or len(clocks) != 1:
             return
         first = pairs[0][1].seconds - pairs[0][0]
-        off = [wall.seconds - seconds - first for seconds, wall, _ in pairs]
+        offsets = [wall.seconds - seconds - first for seconds, wall, _ in pairs]
         if Clock.DAY in clocks:
-            off = [(o + _DAY / 2) % _DAY - _DAY / 2 for o in off]
-        middle = median(off)
-        spread = max(abs(o - middle) for o in off)
-        if spread > _APART:
+            offsets = [(o + _DAY_SECONDS / 2) % _DAY_SECONDS - _DAY_SECONDS / 2 for o in offsets]
+        boot_time = median(offsets)
+        spread = max(abs(o - boot_time) for o in offsets)
+        if spread > _MAX_SPREAD_SECONDS:
             return
-        within = 1.0 + (spread if pairs[-1][0] >= _EARLY else _APART)
+        within = 1.0 + (spread if pairs[-1][0] >= _EARLY_SECONDS else _MAX_SPREAD_SECONDS)
         labels = (("clock", pairs[0][1].clock.value), ("within", f"{within:g}"))
-        yield Fact("log.boot_time", first + middle, pairs[0][2], labels, pairs[-1][1])
+        yield Fact("log.boot_time", first + boot_time, pairs[0][2], labels, pairs[-1][1])

@@ -1,26 +1,26 @@
-"""Messages of the kernel to events: one pass that joins a headline, the task, the trace and the details below it.
+"""Kernel messages to events: joins a headline, the task, the trace and the details below it in one pass.
 
     INFO: task khugepaged:38 blocked for more than 120 seconds.     -> hung_task
     task:khugepaged      state:D stack:0     pid:38 ...             -> its state
     Call Trace:                                                     -> its stack
 
-Used by the readers of kernel logs, of SysRq output and of traces without a headline, which differ only in where a
-block begins. Reports of several CPUs at once are kept apart where the log names the caller (`[T1234]`) or the host.
-Headlines are those of 2.6.32 to 6.18. They are matched at the start of a message, never searched: a program's line that
-quotes the kernel is no event. A task's name (comm) is at most 15 characters of the program's own choice, so it is
-matched as the longest text that leaves the rest intact.
+Used by the parsers of kernel logs, SysRq output and traces without a headline, which differ in the start of a block.
+Simultaneous reports of several CPUs are separated where the log has the caller (`[T1234]`) or the host. Headlines are
+those of 2.6.32 to 6.18, matched only at the start of a message: a program's line that quotes the kernel is no event. A
+task's name (comm) is up to 15 arbitrary characters, so it is matched as the longest text that leaves the rest intact.
 
-What follows the headline of the out-of-memory killer: the memory cgroup, huge pages, the victim.
+After the headline of the out-of-memory killer: the memory cgroup, huge pages, the victim.
 
     memory: usage 65536kB, limit 65536kB, failcnt 0
     oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/x,task_memcg=/x,task=python3,pid=7144,uid=0
     Memory cgroup out of memory: Killed process 7144 (python3) total-vm:75160kB, anon-rss:65280kB, file-rss:6616kB, ...
 
-Units in: kB, bytes in lists of statistics; out: bytes. The `oom-kill:` line exists from 4.20; before, only a limit of
-a cgroup can be told from the words, and the constraint of other kills stays unknown. `anon_thp` of a node: from 4.8 on.
+Units of the input: kB, bytes in lists of statistics; of the fields: bytes. The `oom-kill:` line exists from 4.20;
+before, only the limit of a cgroup is recognised, by its words, and the constraint of other kills is unknown. `anon_thp`
+of a node: from 4.8 on.
 
-What follows the trace of a failed allocation: the watermarks and free blocks of the zones (mem_info.py), from which
-comes what was missing (field lack). Whether the request could not wait (field atomic) is in its flags.
+After the trace of a failed allocation: the watermarks and free blocks of the zones (mem_info.py), which show what was
+missing (field lack). The flags of the request show whether it could not wait (field atomic).
 
 Source: kernel tree, kernel/hung_task.c, kernel/watchdog.c, kernel/rcu/tree_stall.h, kernel/rcutree.c (2.6.32),
 kernel/workqueue.c, mm/page_alloc.c, mm/oom_kill.c,
@@ -40,19 +40,19 @@ from thpdiag.model.parser import Passable, Source
 from thpdiag.parsers._lines import ParseErrors, printable
 from thpdiag.parsers.kernel_log.call_traces import Trace
 from thpdiag.parsers.kernel_log.lines import (
+    ClockPairs,
     KernelLine,
     Task,
     Times,
-    TwoClocks,
     parse_on_cpu,
     parse_task_header,
     split_line,
 )
 from thpdiag.parsers.kernel_log.mem_info import FREE_BLOCKS, MemInfo, may_not_wait, parse_free_blocks
 
-BOOT_TEXT = "Linux version "  # the kernel begins with it
-OOM_LINES = 20_000  # the table of tasks lies between the headline of an OOM report and the line that names the victim
-_COMM = r"(?:#{1,6} |> )?(?P<comm>.{0,15}\S)"  # a title or quotation of a ticket may begin with it
+BOOT_TEXT = "Linux version "  # start of the first message of a boot
+MAX_OOM_LINES = 20_000  # between the headline of an OOM report and the victim is the table of tasks
+_COMM = r"(?:#{1,6} |> )?(?P<comm>.{0,15}\S)"  # the mark of a title or quotation in a ticket may precede it
 _FLAGS = r"0x[0-9a-f]{1,16}(?:\([\w|]{1,600}\))?"
 _MODE = rf"mode:(?P<mode>{_FLAGS})"
 _WATCHDOG = r"(?:NMI )?(?:[Ww]atchdog: )?"
@@ -60,16 +60,16 @@ _WATCHDOG = r"(?:NMI )?(?:[Ww]atchdog: )?"
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """How an event of `kind` begins: every such line holds `hint`, the trace lies at most `trace` lines below.
+    """The start of an event of `kind`: the line contains `hint`, and the trace is at most `trace` lines below it.
 
-    `whole` keeps of the trace what ran in an interrupt.
+    `keep_interrupts` keeps functions of an interrupt in the trace.
     """
 
     kind: str
     hint: str
     trace: int
     pattern: re.Pattern[str]
-    whole: bool = False
+    keep_interrupts: bool = False
 
 
 _LOCKUPS = (
@@ -108,14 +108,14 @@ HEADLINES = (
     )),
     Headline("allocation_failure", "allocation failure", 30, re.compile(
         rf"{_COMM}: page allocation failure[.:] order:(?P<order>\d{{1,3}})(?:, {_MODE})?"
-    ), whole=True),
-    Headline("allocation_failure", "vmalloc", 30, re.compile(_VMALLOC), whole=True),
+    ), keep_interrupts=True),
+    Headline("allocation_failure", "vmalloc", 30, re.compile(_VMALLOC), keep_interrupts=True),
     Headline("allocation_stall", "allocation stalls", 30, re.compile(
         rf"{_COMM}: page allocation stalls for (?P<milliseconds>\d{{1,12}})ms, order:(?P<order>\d{{1,3}})(?:, {_MODE})?"
-    ), whole=True),
-    Headline("oom_kill", "invoked oom-killer", OOM_LINES, re.compile(
+    ), keep_interrupts=True),
+    Headline("oom_kill", "invoked oom-killer", MAX_OOM_LINES, re.compile(
         rf"{_COMM} invoked oom-killer: (?:gfp_mask=(?P<mode>{_FLAGS}))?.{{0,200}}?\border=(?P<order>-?\d{{1,3}})"
-    ), whole=True),
+    ), keep_interrupts=True),
     *(Headline("oops", part, 60, re.compile(_OOPS)) for part in ("BUG", "protection fault", "Oops", "to handle")),
     Headline("min_free_raised", "raising min_free", 0, re.compile(
         r"(?:khugepaged: )?raising min_free_kbytes from (?P<from_>\d{1,15}) to (?P<to>\d{1,15}) to help transparent"
@@ -130,47 +130,47 @@ _BLOCKER = re.compile(
 _WORK = re.compile(r"\s{2,8}in-flight: \d{1,8}(?:\(RESCUER\))?:(?P<work>[A-Za-z_][\w.]{0,120})")
 SYSRQ = re.compile(r"(?:sysrq: ?|SysRq ?: ?){1,2}(?P<what>(?:Show|Trigger|HELP|Changing|Emergency|This)\b.{0,80})")
 NMI_BACKTRACE = re.compile(r"NMI backtrace for cpu (?P<cpu>\d{1,5})(?P<skipped> skipped)?")
-ONE_CPU = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
-OTHER_TRACE = re.compile(r"(?:WARNING: |BUG: |-{4,}\[ cut here )")
+CPU_LINE = re.compile(r"CPU(?P<cpu>\d{1,5}):\s*$")  # sysrq l to 2.6.3x
+WARNING_TRACE = re.compile(r"(?:WARNING: |BUG: |-{4,}\[ cut here )")
 
 HINTS = (
     *dict.fromkeys(h.hint for h in HEADLINES), "SysRq", "sysrq", "NMI backtrace", "Call ", "omm: ", "task:", " 0x00",
     " 0x80", "*4kB", "*64kB", "-- Boot ", "WARNING: ", "BUG", "ill process", "illed process", "ransparent",
     "-- Reboot --", "cgroup stats for",
 )  # fmt: skip
-"""Of a line of interest, one of these is a part. Looking for them first makes a log of a million lines cheap."""
+"""Each relevant line contains one of these. Searching for them first makes a log of a million lines cheap."""
 
 
 @cache
 def added_headlines() -> tuple[Headline, ...]:
-    """Those of the rule packs in use, whose patterns never backtrack."""
+    """Return the headlines of rule packs, whose patterns never backtrack."""
     messages = added_messages()
     if not messages:
         return ()
-    import re2  # only where a pack brings patterns
+    import re2  # only where a pack has patterns
 
-    return tuple(Headline(one.event, one.hint, one.trace, re2.compile(one.pattern)) for one in messages)
+    return tuple(Headline(m.event, m.hint, m.trace, re2.compile(m.pattern)) for m in messages)
 
 
 @cache
 def hints() -> tuple[str, ...]:
-    """HINTS, with those of rule packs."""
+    """Return HINTS and those of rule packs."""
     return (*HINTS, *dict.fromkeys(headline.hint for headline in added_headlines()))
 
 
 def is_hint(text: str) -> bool:
-    """Whether a line may matter when nothing is open."""
-    for hint in hints():  # noqa: SIM110 - `any` takes twice as long, of which a log of a million lines has a million
+    """Whether a line may be relevant while no event is open."""
+    for hint in hints():  # noqa: SIM110 - `any` takes twice as long, in a log of a million lines a million times
         if hint in text:
             return True
     return False
 
 
 def parse_headline(text: str) -> tuple[Headline, dict[str, str]] | None:
-    """The report that begins on this line, and the named parts of it."""
+    """Return the report that begins on this line, and the named parts of it."""
     for headline in (*HEADLINES, *added_headlines()):
-        if headline.hint in text and (found := headline.pattern.match(text)):
-            fields = {k.rstrip("_"): printable(v.strip()) for k, v in found.groupdict().items() if v is not None}
+        if headline.hint in text and (match := headline.pattern.match(text)):
+            fields = {k.rstrip("_"): printable(v.strip()) for k, v in match.groupdict().items() if v is not None}
             if "milliseconds" in fields:
                 fields["seconds"] = f"{int(fields.pop('milliseconds')) / 1000:g}"
             return headline, fields
@@ -178,12 +178,12 @@ def parse_headline(text: str) -> tuple[Headline, dict[str, str]] | None:
 
 
 def parse_blocker(text: str) -> dict[str, str] | None:
-    """What a hung task waits for, and who holds it, as far as the kernel knows (from 6.15; below the task's stack).
+    """Return the lock that a hung task waits for, and its holder if the kernel knows it (from 6.15; below the stack).
 
     `INFO: task java:4711 is blocked on a mutex likely owned by task java:4700.` The holder's stack follows.
     """
-    found = _BLOCKER.match(text) if "blocked on a" in text else None
-    return {k: printable(v) for k, v in found.groupdict().items() if v is not None} if found else None
+    match = _BLOCKER.match(text) if "blocked on a" in text else None
+    return {k: printable(v) for k, v in match.groupdict().items() if v is not None} if match else None
 
 
 _DETAILS = (
@@ -199,7 +199,7 @@ _DETAILS = (
     re.compile(r"(?:rss_huge|anon_thp) (?P<memcg_huge>\d{1,18})\s*$"),
     re.compile(r"Task in .{0,200} killed as a result of limit of (?P<memcg>\S{1,200})"),
 )
-_OF_A_GROUP = {"constraint": "CONSTRAINT_MEMCG"}
+_CGROUP_FIELDS = {"constraint": "CONSTRAINT_MEMCG"}
 _NODE_HUGE = re.compile(r"Node \d{1,4} active_anon:.{0,700}\banon_thp: ?(\d{1,15})kB")
 _KILL = re.compile(
     r"(?:(?P<scope>Memory cgroup out of memory|Out of memory)(?: \([\w ]{1,40}\))?: )?(?P<verb>[Kk]ill(?:ed)?) process "
@@ -208,33 +208,33 @@ _KILL = re.compile(
 )
 
 
-def add_victim(found: re.Match[str], fields: dict[str, str]) -> bool:
-    """Add what a line says that names a victim; True if the report ends with it.
+def add_victim(match: re.Match[str], fields: dict[str, str]) -> bool:
+    """Add the fields of a line that names a victim; return True if the report ends with it.
 
-    To 4.19 there are two: `Kill process` says why, `Killed process` what is freed.
+    To 4.19 there are two: `Kill process` has the reason, `Killed process` the memory that is freed.
     """
-    if (found["scope"] or "").startswith("Memory cgroup"):
-        fields.update(_OF_A_GROUP | fields)
-    killed = found["verb"] == "Killed"
-    if killed:  # the one that was chosen and the one that dies may be two threads
+    if (match["scope"] or "").startswith("Memory cgroup"):
+        fields.update(_CGROUP_FIELDS | fields)
+    killed = match["verb"] == "Killed"
+    if killed:  # the chosen and the killed task may be two threads of a process
         fields.pop("victim_pid", None)
         fields.pop("victim", None)
-    _add(fields, {k: v for k, v in found.groupdict().items() if k.startswith("victim")})
+    _add(fields, {k: v for k, v in match.groupdict().items() if k.startswith("victim")})
     return killed
 
 
 def add_oom_details(text: str, fields: dict[str, str]) -> bool:
-    """Add what a line of an open report says; False if it says nothing we know."""
+    """Add the fields of a line of an open report; return False if it has none."""
     if huge := _NODE_HUGE.match(text):
         fields["anon_huge_bytes"] = str(int(fields.get("anon_huge_bytes", "0")) + int(huge[1]) * 1024)
         return True
     for pattern in _DETAILS:
-        if found := pattern.match(text):
-            parts = found.groupdict()
-            used = sum(int(parts.pop(name, None) or 0) for name in ("cache", "rss"))
+        if match := pattern.match(text):
+            parts = match.groupdict()
+            usage = sum(int(parts.pop(name, None) or 0) for name in ("cache", "rss"))
             _add(fields, parts)
-            if used and "memcg_usage_bytes" not in fields:  # the line with the usage was cut off
-                _add_huge_share(fields, used * 1024)
+            if usage and "memcg_usage_bytes" not in fields:  # the line with the usage was cut off
+                _add_huge_share(fields, usage * 1024)
             return True
     return False
 
@@ -251,25 +251,25 @@ def _add(fields: dict[str, str], parts: Mapping[str, str | None]) -> None:
 
 
 def _add_huge_share(fields: dict[str, str], usage: int) -> None:
-    """What part of the memory of the group at its limit is in huge pages."""
+    """Add the share of huge pages in the memory of the group that reached its limit."""
     if usage > 0 and (huge := fields.get("memcg_huge_bytes")) is not None:
         fields.setdefault("memcg_huge_share", f"{min(int(huge) / usage, 1.0):.3f}")
 
 
-TASKS_BELOW = frozenset({"hung_task", "rcu_stall", "workqueue_lockup"})
-SHOWS_MEMORY = frozenset({"allocation_failure"})
-TRACE_LINES = 150  # modules and registers lie between a headline and its trace
-SYSRQ_LINES = 2_000  # lines without a task after which a SysRq dump is over
-_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
+TASK_REPORTS = frozenset({"hung_task", "rcu_stall", "workqueue_lockup"})
+MEMORY_REPORTS = frozenset({"allocation_failure"})
+MAX_TRACE_LINES = 150  # between a headline and its trace are modules and registers
+MAX_SYSRQ_LINES = 2_000  # without a task, after which a SysRq dump is over
+_IP_ADDRESS = re.compile(r"[\d.]+|[0-9a-fA-F.]*:[0-9a-fA-F:.]*")
 BOOT_LINE = re.compile(r"-- (?:Boot [0-9a-f]{32}|Reboot) --$")
-"""Of journalctl, between the messages of two boots; `Reboot` up to systemd 246."""
-OF_EARLIER_BOOT = "a message of an earlier boot, with only the seconds since that boot: not used"
-NOT_ADDING_UP = "the free blocks of the zone do not add up to its total; the row is left out"
+"""Line of journalctl between the messages of two boots; `Reboot` up to systemd 246."""
+EARLIER_BOOT_PROBLEM = "a message of an earlier boot, with only the seconds since that boot: not used"
+WRONG_TOTAL_PROBLEM = "the free blocks of the zone do not add up to its total; the row is left out"
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """A line with its place. `key` tells apart what is printed at the same time."""
+    """A line with its citation. `key` separates messages that are printed at the same time."""
 
     cite: Citation
     line: KernelLine
@@ -285,7 +285,7 @@ class _Message:
 
 @dataclass(slots=True)
 class _Pending:
-    """An event whose trace or details are still to come. `lines` is how many further lines it is waited for."""
+    """An event whose trace or details are still to come. `lines` is the number of lines to wait for them."""
 
     kind: str
     cite: Citation
@@ -296,9 +296,9 @@ class _Pending:
     memory: MemInfo = field(default_factory=MemInfo)
 
     def event(self) -> Event | None:
-        """What is known at the end. A trace without a known headline is an event only if there is a trace."""
+        """Return the complete event. A trace without a known headline is an event only if it has a stack."""
         stack = self.trace.stack()
-        if self.kind in SHOWS_MEMORY and {"order", "mode"} <= self.fields.keys():
+        if self.kind in MEMORY_REPORTS and {"order", "mode"} <= self.fields.keys():
             self.fields["atomic"] = "yes" if may_not_wait(self.fields["mode"]) else "no"
             if lack := self.memory.lack(int(self.fields["order"]), self.fields["mode"]):
                 self.fields["lack"] = lack
@@ -308,14 +308,14 @@ class _Pending:
             self.fields["unreliable"] = " ".join(dict.fromkeys(self.trace.unreliable))
         return Event(self.kind, self.cite, self.time, self.fields, stack)
 
-    def goes_on(self, text: str) -> bool:
-        """Whether a line below the trace may belong to the report, or stand between two lines of it."""
+    def continues(self, text: str) -> bool:
+        """Whether a line below the trace may belong to the report, or be between two lines of it."""
         if self.kind == "oom_kill" or not self.trace.seen:
             return True
-        return self.kind in SHOWS_MEMORY and (self.memory.feed(text) or not is_hint(text))
+        return self.kind in MEMORY_REPORTS and (self.memory.feed(text) or not is_hint(text))
 
-    def of(self, task: Task) -> None:
-        """Whose stack it is, as far as that is not known."""
+    def add_task(self, task: Task) -> None:
+        """Add the task of the stack, as far as it is unknown."""
         for name, value in (("comm", task.comm), ("pid", task.pid), ("state", task.state), ("cpu", task.cpu)):
             if value:
                 self.fields.setdefault(name, value)
@@ -328,26 +328,26 @@ class Messages:
         self._source = source
         self._reader = reader
         self._times = Times()
-        self._clocks = TwoClocks()
+        self._clocks = ClockPairs()
         self._pending: dict[tuple[str, str], _Pending] = {}
-        self._prefixed = False  # a line with a prefix was seen: lines without one are not the kernel's
-        self._sysrq = 0  # lines until the dump of tasks is taken to be over
-        self._reported = False  # the last headline was a report, so task headers belong to it
+        self._last_has_prefix = False  # the last line had a prefix: lines without one are not the kernel's
+        self._sysrq = 0  # lines until the dump of tasks is considered over
+        self._in_report = False  # the last headline was a report, so task headers belong to it
         self._odd = ParseErrors(source, reader)
-        self._lock: dict[str, str] = {}  # that the last hung task waits for
-        self._reboot: Citation | None = None  # where journalctl says that the next message is of another boot
-        self._walls: dict[int, Moment | None] = {}  # of lines with seconds since boot, what their stamps tell
+        self._lock: dict[str, str] = {}  # the lock that the last hung task waits for
+        self._reboot: Citation | None = None  # the line of journalctl that begins another boot
+        self._walls: dict[int, Moment | None] = {}  # stamps of lines with seconds since boot
         self._since_boot: list[tuple[Event | Sample, Moment | None]] = []
-        self._told = ""  # the host that the records now are of
+        self._current_host = ""  # the host of the next records
         self.hosts: set[str] = set()
-        """Whose messages were looked at; a log may be the one of many hosts."""
+        """The hosts of the messages; a log may have many."""
 
     def read(self, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
-        """All records of a block."""
+        """Yield all records of a block."""
         passable = lines if isinstance(lines, Passable) else None
         for number, text in lines:
             if self._pending or self._sysrq or self._reboot or is_hint(text):
-                yield from self._hold_since_boot(self._line(number, text))
+                yield from self._hold_since_boot(self._take_line(number, text))
             if passable and not (self._pending or self._sysrq or self._reboot):
                 passable.pass_over(hints())
         yield from self._hold_since_boot(self._close_all())
@@ -360,172 +360,172 @@ class Messages:
             yield from self._close(key)
 
     def _hold_since_boot(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The records; those with seconds since boot wait, as another boot may follow of which these are not."""
+        """Yield records, but hold those with seconds since boot, as a later boot may follow."""
         for record in records:
             if isinstance(record, Event | Sample) and record.time and record.time.clock is Clock.BOOT:
                 self._since_boot.append((record, self._walls.get(record.cite.line or 0)))
             else:
                 yield record
 
-    def _other_boot(self) -> Iterator[Record]:
-        """What came before is of an earlier boot: seconds since then are none since the last one."""
+    def _begin_other_boot(self) -> Iterator[Record]:
+        """Use stamps for the held records: their seconds are those of an earlier boot."""
         for record, wall in self._since_boot:
             if wall:
                 yield replace(record, time=wall)
             else:
-                self._odd.note(record.cite.line or 0, record.cite.text, OF_EARLIER_BOOT)
+                self._odd.note(record.cite.line or 0, record.cite.text, EARLIER_BOOT_PROBLEM)
         self._since_boot.clear()
         self._clocks.begin_boot()
 
     def _restart(self, cite: Citation, message: _Message) -> Iterator[Event]:
-        """The restart before the first message of a boot, unless it tells that itself."""
+        """Yield the restart before the first message of a boot, unless that message is itself one."""
         self._reboot = None
         if not message.text.startswith(BOOT_TEXT):
             host = {"host": message.line.host} if message.line.host else {}
             yield Event("restart", cite, self._times.wall(message.line), host)
 
-    def _note(self, number: int, message: _Message) -> None:
-        """Remember what its times tell."""
+    def _note_clocks(self, number: int, message: _Message) -> None:
+        """Keep the times of a message."""
         self._clocks.note(message.line, message.cite)
         if message.line.bracket:
             self._walls[number] = self._times.wall(message.line)
 
-    def _line(self, number: int, text: str) -> Iterator[Record]:
+    def _take_line(self, number: int, text: str) -> Iterator[Record]:
         message = _Message(self._source.cite(number, text), split_line(text))
         if BOOT_LINE.match(text.strip()):
             self._reboot = message.cite
             yield from self._hold_since_boot(self._close_all())
-            yield from self._other_boot()
+            yield from self._begin_other_boot()
             return
-        self._note(number, message)
-        bare = not (message.line.stamp or message.line.bracket)
-        if self._reboot and not bare:
+        self._note_clocks(number, message)
+        has_no_prefix = not (message.line.stamp or message.line.bracket)
+        if self._reboot and not has_no_prefix:
             yield from self._restart(self._reboot, message)
         if message.line.foreign:
             yield from self._other_program(message)
             return
-        if bare and self._prefixed:
+        if has_no_prefix and self._last_has_prefix:
             return
-        self._prefixed = not bare
-        if name := _name(message.line.host):
+        self._last_has_prefix = not has_no_prefix
+        if name := _short_host_name(message.line.host):
             self.hosts.add(name)
         pending = self._pending.get(message.key)
         if pending and self._in_trace(pending, message.text):
             return
-        if pending and pending.kind == "hung_task" and (told := parse_blocker(message.text)):
-            if told.get("pid") == pending.fields.get("pid"):  # the stack of the lock's holder may follow
-                pending.fields |= {name: told[name] for name in ("lock", "holder", "holder_pid") if name in told}
-                self._lock = {name: told[name] for name in ("lock", "holder_pid", "pid") if name in told}
+        if pending and pending.kind == "hung_task" and (blocker := parse_blocker(message.text)):
+            if blocker.get("pid") == pending.fields.get("pid"):  # the stack of the lock's holder may follow
+                pending.fields |= {name: blocker[name] for name in ("lock", "holder", "holder_pid") if name in blocker}
+                self._lock = {name: blocker[name] for name in ("lock", "holder_pid", "pid") if name in blocker}
             return
-        if pending and not pending.goes_on(message.text):
+        if pending and not pending.continues(message.text):
             yield from self._close(message.key)
             pending = None
-        yield from self._message(message, pending)
+        yield from self._take_message(message, pending)
 
     def _in_trace(self, pending: _Pending, text: str) -> bool:
         """Whether the line belongs to the trace.
 
-        An empty message ends it: the next line may come out of a task's name with line feeds in it. In a text without
+        An empty message ends it: the next line may be part of a task's name that contains line feeds. In a text without
         prefixes an empty line is only layout.
         """
-        if self._prefixed and not text.strip() and pending.trace.running and pending.trace.stack():
+        if self._last_has_prefix and not text.strip() and pending.trace.running and pending.trace.stack():
             pending.trace.running = False
             return True
         return not pending.memory.begun and pending.trace.feed(text)
 
-    def _message(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
-        """A line outside a trace."""
+    def _take_message(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Take a line outside a trace."""
         if row := FREE_BLOCKS.match(message.text):
-            yield from self._zone(message, row)
-        elif found := parse_headline(message.text):
-            if not (pending and pending.kind == found[0].kind == "oops" and not pending.trace.stack()):
-                yield from self._open(message, *found)  # else one of the further lines that an oops begins with
+            yield from self._take_zone(message, row)
+        elif headline := parse_headline(message.text):
+            if not (pending and pending.kind == headline[0].kind == "oops" and not pending.trace.stack()):
+                yield from self._open(message, *headline)  # else a further line at the start of an oops
         elif victim := _KILL.match(message.text):
             if not pending or pending.kind != "oom_kill":
-                pending = self._begin(message, "oom_kill", {}, OOM_LINES)
+                pending = self._begin(message, "oom_kill", {}, MAX_OOM_LINES)
             if add_victim(victim, pending.fields):
                 yield from self._close(message.key)
         elif not pending and message.text.startswith("Memory cgroup stats for "):  # a report without its head
-            add_oom_details(message.text, self._begin(message, "oom_kill", dict(_OF_A_GROUP), OOM_LINES).fields)
+            add_oom_details(message.text, self._begin(message, "oom_kill", dict(_CGROUP_FIELDS), MAX_OOM_LINES).fields)
         elif not (pending and pending.kind == "oom_kill" and add_oom_details(message.text, pending.fields)):
-            yield from self._introduction(message, pending)
+            yield from self._take_introduction(message, pending)
 
     def _open(self, message: _Message, head: Headline, fields: dict[str, str]) -> Iterator[Record]:
         yield from self._close(message.key)
-        self._sysrq, self._reported = 0, True
+        self._sysrq, self._in_report = 0, True
         if head.kind == "restart":
-            if message.line.stamp:  # the log goes on over reboots; dmesg just begins with this line
-                yield from self._other_boot()
+            if message.line.stamp:  # the log continues over reboots; dmesg begins with this line
+                yield from self._begin_other_boot()
                 message = replace(message, line=replace(message.line, bracket=""))
             else:
                 return
-        self._begin(message, head.kind, fields, head.trace).trace.whole = head.whole
+        self._begin(message, head.kind, fields, head.trace).trace.keep_interrupts = head.keep_interrupts
         if not head.trace:
             yield from self._close(message.key)
 
-    def _begin(self, message: _Message, kind: str, fields: dict[str, str], lines: int = TRACE_LINES) -> _Pending:
+    def _begin(self, message: _Message, kind: str, fields: dict[str, str], lines: int = MAX_TRACE_LINES) -> _Pending:
         if message.line.host:
             fields["host"] = message.line.host
-        time = self._times.of(message.line)
+        time = self._times.moment(message.line)
         if time is None and kind == "task_stack":
             time = self._source.time
         pending = _Pending(kind, message.cite, time, fields, lines)
         self._pending[message.key] = pending
         return pending
 
-    def _introduction(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
-        """Lines that say whose trace comes next."""
+    def _take_introduction(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Take a line that introduces a trace."""
         self._sysrq = max(0, self._sysrq - 1)
         if sysrq := SYSRQ.match(message.text):
             yield from self._close(message.key)
-            self._sysrq, self._reported = (SYSRQ_LINES if sysrq["what"].startswith("Show") else 0), False
-        elif nmi := NMI_BACKTRACE.match(message.text) or (self._sysrq and ONE_CPU.match(message.text)):
-            yield from self._backtrace(message, pending, nmi["cpu"])
+            self._sysrq, self._in_report = (MAX_SYSRQ_LINES if sysrq["what"].startswith("Show") else 0), False
+        elif nmi := NMI_BACKTRACE.match(message.text) or (self._sysrq and CPU_LINE.match(message.text)):
+            yield from self._take_backtrace(message, pending, nmi["cpu"])
         elif task := parse_task_header(message.text):
-            yield from self._header(message, pending, task)
+            yield from self._take_task_header(message, pending, task)
         elif task := parse_on_cpu(message.text):
-            (pending or self._begin(message, "kernel_trace", {})).of(task)
-        elif OTHER_TRACE.match(message.text):
-            yield from self._other_trace(message, pending)
+            (pending or self._begin(message, "kernel_trace", {})).add_task(task)
+        elif WARNING_TRACE.match(message.text):
+            yield from self._take_warning(message, pending)
         else:
-            yield from self._unknown(message, pending)
+            yield from self._take_unknown(message, pending)
 
-    def _unknown(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
-        """Anything else: one line less to wait, or a trace that comes without a word."""
+    def _take_unknown(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Take any other line: it counts as waited for, or begins a trace without an introduction."""
         if not pending:
             if not self._begin(message, "kernel_trace", {}).trace.feed(message.text):
                 del self._pending[message.key]
             return
-        if pending.kind == "workqueue_lockup" and (busy := _WORK.match(message.text)):
-            pending.fields.setdefault("work", busy["work"])
+        if pending.kind == "workqueue_lockup" and (work := _WORK.match(message.text)):
+            pending.fields.setdefault("work", work["work"])
         pending.lines -= not pending.memory.begun or not pending.memory.feed(message.text)
         if pending.lines <= 0:
             yield from self._close(message.key)
 
-    def _backtrace(self, message: _Message, pending: _Pending | None, cpu: str) -> Iterator[Record]:
-        """The stack of a CPU: of the one that a stall report is about if that has none yet."""
+    def _take_backtrace(self, message: _Message, pending: _Pending | None, cpu: str) -> Iterator[Record]:
+        """Take the head of a CPU's stack; it belongs to an open stall report without a stack."""
         if pending and pending.kind in {"rcu_stall", "hard_lockup", "soft_lockup"}:
             pending.fields.setdefault("cpu", cpu)
             return
         yield from self._close(message.key)
-        self._sysrq = SYSRQ_LINES if self._sysrq else 0
+        self._sysrq = MAX_SYSRQ_LINES if self._sysrq else 0
         if "skipped" not in message.text:
             self._begin(message, "task_stack", {"cpu": cpu, "how": "sysrq" if self._sysrq else "log"})
 
-    def _header(self, message: _Message, pending: _Pending | None, task: Task) -> Iterator[Record]:
-        """A task header: of the report above it, or of a dump of tasks."""
-        if pending and pending.kind in TASKS_BELOW and pending.fields.get("pid", task.pid) == task.pid:
-            pending.of(task)
+    def _take_task_header(self, message: _Message, pending: _Pending | None, task: Task) -> Iterator[Record]:
+        """Take a task header, of the report above it or of a dump of tasks."""
+        if pending and pending.kind in TASK_REPORTS and pending.fields.get("pid", task.pid) == task.pid:
+            pending.add_task(task)
             return
         yield from self._close(message.key)
-        self._sysrq = 0 if self._reported else SYSRQ_LINES
-        begun = self._begin(message, "task_stack", {"how": "log" if self._reported else "sysrq"})
-        begun.of(task)
-        if self._reported and self._lock.get("holder_pid") == task.pid:
-            begun.fields |= {"holds": self._lock["lock"], "blocks_pid": self._lock["pid"]}
+        self._sysrq = 0 if self._in_report else MAX_SYSRQ_LINES
+        stack = self._begin(message, "task_stack", {"how": "log" if self._in_report else "sysrq"})
+        stack.add_task(task)
+        if self._in_report and self._lock.get("holder_pid") == task.pid:
+            stack.fields |= {"holds": self._lock["lock"], "blocks_pid": self._lock["pid"]}
 
-    def _other_trace(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
-        """A warning: only its stack may matter."""
+    def _take_warning(self, message: _Message, pending: _Pending | None) -> Iterator[Record]:
+        """Take the head of a warning, of which only the stack is used."""
         if pending and pending.kind != "kernel_trace":
             return
         if not pending or not pending.fields.get("headline", "").startswith("----"):
@@ -533,36 +533,36 @@ class Messages:
             pending = self._begin(message, "kernel_trace", {})
         pending.fields["headline"] = message.text[:200]
 
-    def _zone(self, message: _Message, row: re.Match[str]) -> Iterator[Record]:
+    def _take_zone(self, message: _Message, row: re.Match[str]) -> Iterator[Record]:
         if not (values := parse_free_blocks(message.text)):
-            self._odd.note(message.cite.line or 0, message.text, NOT_ADDING_UP)
+            self._odd.note(message.cite.line or 0, message.text, WRONG_TOTAL_PROBLEM)
             return
-        time = self._times.of(message.line) or self._source.time
+        time = self._times.moment(message.line) or self._source.time
         entity = (("node", row["node"] or "0"), ("zone", row["zone"]))
-        yield from self._of_host(message.line.host, message.cite)
+        yield from self._host_fact(message.line.host, message.cite)
         yield Sample("zone", values, message.cite, self._reader, entity, time)
 
     def _close(self, key: tuple[str, str]) -> Iterator[Record]:
         pending = self._pending.pop(key, None)
         if pending and (event := pending.event()):
-            yield from self._of_host(event.fields.get("host", ""), event.cite)
+            yield from self._host_fact(event.fields.get("host", ""), event.cite)
             yield event
 
-    def _of_host(self, host: str, cite: Citation) -> Iterator[Fact]:
-        """Whose the next record is, where that is another host than that of the last one."""
-        if (name := _name(host)) and name != self._told:
-            self._told = name
+    def _host_fact(self, host: str, cite: Citation) -> Iterator[Fact]:
+        """Yield the host of the next record if it differs from that of the last one."""
+        if (name := _short_host_name(host)) and name != self._current_host:
+            self._current_host = name
             yield Fact("host.name", name, cite)
 
     def _other_program(self, message: _Message) -> Iterator[Record]:
-        """Another program that warns of transparent huge pages; whatever else it says of the kernel is no event."""
+        """Yield a program's warning about transparent huge pages; its other messages are no events."""
         text = message.text
         if "ransparent" in text and "uge" in text and ("WARN" in text or "uggest" in text):
             labels = (("app", message.line.foreign),)
-            yield Fact("app.thp_warning", text[:300], message.cite, labels, self._times.of(message.line))
+            yield Fact("app.thp_warning", text[:300], message.cite, labels, self._times.moment(message.line))
 
 
-def _name(host: str) -> str:
-    """The name that a log calls a host by; none while it is booted, or where the log knows only an address."""
+def _short_host_name(host: str) -> str:
+    """Return the short host name of a log; empty for `localhost` (during boot) and for addresses."""
     name = host.split(".")[0]
-    return "" if name == "localhost" or _ADDRESS.fullmatch(host) else name
+    return "" if name == "localhost" or _IP_ADDRESS.fullmatch(host) else name

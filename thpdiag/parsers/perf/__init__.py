@@ -1,1 +1,1 @@
-"""perf: its recordings, what script, report and top print of them, and folded stacks."""
+"""perf: recordings, the text of perf script, report, top and stat, and folded stacks."""

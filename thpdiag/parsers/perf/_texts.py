@@ -1,14 +1,10 @@
-"""What the readers of perf texts share: frames and stacks by number, what is kernel, what can be a function name.
-
-Not a reader.
-
-The comment header of perf report and perf script.
+"""Helpers of the parsers of perf texts: frames by number, kernel objects, function names, the comment header.
 
     # hostname : db12
     # os release : 3.10.0-229.14.1.el7.x86_64
 
-perf report and perf script print it before their data with `--header`, and always before 3.15; perf.data has the same
-in its features. Not a reader.
+perf report and perf script print the header before their data with `--header`, and always before 3.15; perf.data has
+the same in its features.
 """
 
 from __future__ import annotations
@@ -27,36 +23,36 @@ _KERNEL_DSO = re.compile(
     r"|bpf_(?:prog|trampoline|dispatcher)_\w+$|bpf$"
     r"|\[(?!vdso|vsyscall|unknown|heap|stack|anon|uprobes|JIT|\.)\w[\w-]*\]$"  # a module: [nf_conntrack]
 )
-_LETTERS = {"k": True, ".": False, "g": True, "u": False, "h": True, "H": True}
-_BRACKETED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
-_CPP = re.compile(
+_KERNEL_BY_LETTER = {"k": True, ".": False, "g": True, "u": False, "h": True, "H": True}
+_BRACKETS = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
+_CPP_NAME = re.compile(
     r"::|\boperator\b|^(?:void|bool|int|decltype|vtable|typeinfo|non-virtual thunk|auto|std|unsigned|char|long|guard)\b"
 )
-_JIT = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
-_PLAIN = re.compile(r"[\w.$@~*/\[(<:-]")
-_PLACE = re.compile(  # what `-g address`, `-g srcline` and `--branch-history` print behind a name, the last of several
+_JIT_NAME = re.compile(r"(?:[A-Z][A-Za-z]+:[~*^]?\S)")  # LazyCompile:~body_0 file.js:1
+_NAME_START = re.compile(r"[\w.$@~*/\[(<:-]")
+_LOCATION = re.compile(  # printed after a name with `-g address`, `-g srcline`, `--branch-history` (several)
     r"(?:\s\+\d{1,9}|\s[^\s:()]{1,200}\.\w{1,4}:\d{1,9}|\s\((?:cycles|predicted|abort|iter|avg_cycles)\b[^()]{0,80}\))$"
 )
 MAX_NAME_CHARS = 2000
 
 
 def kernel_dso(dso: str) -> bool | None:
-    """Whether code of this object runs in the kernel; None if there is no name."""
+    """Whether code of this object runs in the kernel; None if the object has no name."""
     if not dso or dso == NAMELESS:
         return None
     return bool(_KERNEL_DSO.match(dso))
 
 
 def kernel_letter(letter: str) -> bool | None:
-    """What the letter before a symbol says: `[k]` kernel, `[.]` program, `[g]` `[u]` guest, `[H]` hypervisor."""
-    return _LETTERS.get(letter)
+    """Whether the letter before a symbol is the kernel's: `[k]`; `[.]` program, `[g]` `[u]` guest, `[H]` hypervisor."""
+    return _KERNEL_BY_LETTER.get(letter)
 
 
 def plain_name(text: str) -> str:
-    """A line of a call graph without the place in the function: `compute churn.c:28`, `compact_zone +213`."""
-    if len(text) > MAX_NAME_CHARS or _JIT.match(text):
+    """Return a line of a call graph without the place in the function: `compute churn.c:28`, `compact_zone +213`."""
+    if len(text) > MAX_NAME_CHARS or _JIT_NAME.match(text):
         return text
-    while (shorter := _PLACE.sub("", text)) != text:
+    while (shorter := _LOCATION.sub("", text)) != text:
         text = shorter
     return text
 
@@ -64,37 +60,37 @@ def plain_name(text: str) -> str:
 def symbol_like(text: str) -> bool:
     """Whether a line of a call graph can be a function name, and not a sentence.
 
-    Names have no blanks outside brackets, but for C++ (`operator new`, return types of templates) and scripts.
+    Names have no blanks outside brackets, except in C++ (`operator new`, return types of templates) and scripts.
     """
-    if not text or len(text) > MAX_NAME_CHARS or not _PLAIN.match(text):
+    if not text or len(text) > MAX_NAME_CHARS or not _NAME_START.match(text):
         return False
     if " " not in text and "\t" not in text:
         return not text.endswith((",", ";", "?", "!")) and text.strip("-_=.:|+") != ""
-    bare, before = text, ""
-    while bare != before:
-        bare, before = _BRACKETED.sub("", bare), bare
-    if " " not in bare.strip() and "\t" not in bare.strip():
-        return bool(bare.strip()) or text.startswith("[")
-    return bool(_CPP.search(bare) or _JIT.match(text))
+    stripped, previous = text, ""
+    while stripped != previous:
+        stripped, previous = _BRACKETS.sub("", stripped), stripped
+    if " " not in stripped.strip() and "\t" not in stripped.strip():
+        return bool(stripped.strip()) or text.startswith("[")
+    return bool(_CPP_NAME.search(stripped) or _JIT_NAME.match(text))
 
 
 class Frames:
-    """The distinct frames of a profile, numbered in the order seen."""
+    """The distinct frames of a profile, numbered in the order of appearance."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str, bool | None], int] = {}
-        self._of_frame: dict[Frame, int] = {}
+        self._by_frame: dict[Frame, int] = {}
         self._frames: list[Frame] = []
 
     def number(self, name: str, dso: str = "", *, kernel: bool | None = None) -> int:
-        """The number of a frame; the name is normalised here."""
+        """Return the number of a frame; the name is normalised here."""
         key = (name, dso, kernel)
-        if (known := self._numbers.get(key)) is None:
+        if (number := self._numbers.get(key)) is None:
             frame = Frame(normalise(name) or NAMELESS, dso, kernel_dso(dso) if kernel is None else kernel)
-            if (known := self._of_frame.setdefault(frame, len(self._frames))) == len(self._frames):
+            if (number := self._by_frame.setdefault(frame, len(self._frames))) == len(self._frames):
                 self._frames.append(frame)
-            self._numbers[key] = known
-        return known
+            self._numbers[key] = number
+        return number
 
     def name(self, number: int) -> str:
         return self._frames[number].name
@@ -117,7 +113,7 @@ _HEADER_NAMES = {
     "time of first sample": "first_sample",
     "time of last sample": "last_sample",
     "clockid": "clockid",
-    "reference time": "reference_time",  # both clocks read at once, with `perf record -k`
+    "reference time": "reference_time",  # both clocks at one moment, with `perf record -k`
 }
 HEADER_OPENS = r"#\s={8}"
 HEADER_COMMENT = re.compile(
@@ -129,16 +125,16 @@ _MAX_VALUE_CHARS = 400  # characters of a value that are kept
 
 
 def header_fact(text: str) -> tuple[str, str] | None:
-    """Name and value of a header line that is worth keeping."""
-    found = _HEADER_LINE.match(text.strip())
-    if not found or not (name := _HEADER_NAMES.get(found["key"].strip())):
+    """Return name and value of a header line that is used, else None."""
+    match = _HEADER_LINE.match(text.strip())
+    if not match or not (name := _HEADER_NAMES.get(match["key"].strip())):
         return None
-    value = (found["value"] or "").strip()[:_MAX_VALUE_CHARS]
+    value = (match["value"] or "").strip()[:_MAX_VALUE_CHARS]
     return (name, value) if value else None
 
 
 def host_facts(header: Mapping[str, str], cite: Citation) -> Iterator[Fact]:
-    """What a header, by the names that `fact` gives, tells of the host."""
+    """Yield the facts of the host in a header, given by the names that `header_fact` returns."""
     for name, key in (("host.name", "hostname"), ("kernel.release", "release"), ("kernel.arch", "arch")):
         if value := header.get(key):
             yield Fact(name, value, cite)

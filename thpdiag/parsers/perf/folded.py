@@ -4,10 +4,10 @@
 
 Written by stackcollapse-perf.pl, inferno and perf's own flamegraph scripts, which put the task first (`java`, with
 `--pid` and `--tid` `java-1234/1240`), by bpftrace and BCC's profile (which put a frame `-` between program and
-kernel), and by hand. Marks behind a name: `_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are
-samples, or the sum of their periods (collapsers of perf script add up what stands before the event); the file does not
-say which; of waits and of calls (offcputime -f) the innermost functions show it. Where most are in the tens of
-thousands they are periods: then the samples are known if the period is constant, else there is at least one for each
+kernel), and by hand. Marks after a name: `_[k]` kernel, `_[j]` runtime, `_[i]` inlined, `_[w]` waker. Counts are
+samples, or the sum of their periods (collapsers of perf script add up the number before the event); the file does not
+state which. Waits and calls (offcputime -f) are recognised by the innermost functions. If half of the counts are 10,000
+or more they are periods: then the number of samples is known if the period is constant, else it is at least one per
 line. Source: FlameGraph's and inferno's collapsers.
 """
 
@@ -29,18 +29,18 @@ from thpdiag.parsers.perf.call_graph import ROOTS
 from thpdiag.parsers.stacks._stacks import with_measure
 
 _LINE = re.compile(r"(?P<stack>\S.*?)\s(?P<count>\d{1,18}(?:\.\d{1,9})?)$")
-_PLACE = re.compile(r"_\[(?P<letter>[kijw])\]$")
+_MARK = re.compile(r"_\[(?P<letter>[kijw])\]$")
 _TASK = re.compile(r"(?P<comm>\S.*?)-(?P<pid>\d{1,10}|\?)(?:/(?P<tid>\d{1,10}))?$")
 _OPENS = re.compile(r"[^\s;,|\"<>=]{1,64}(?: [^\s;]{1,40}){0,3};\S.*\s\d+(?:\.\d+)?$")
-_CUT = re.compile(r"[^\s;,|\"<>=$]{1,64}(?: [^\s;]{1,40}){0,3}(?:;[^\s;=]+)+;?")
+_CUT_STACK = re.compile(r"[^\s;,|\"<>=$]{1,64}(?: [^\s;]{1,40}){0,3}(?:;[^\s;=]+)+;?")
 _LETTERS = re.compile(r"[A-Za-z_]{2}")
 _BORDERS = {"-", "--"}
-_PERIODS = 10_000  # half of the stacks of a recording are seldom, so that numbers of samples are far smaller
-_LOOKED_AT = 200  # stacks by which the first field is judged
+_MIN_PERIOD = 10_000  # median count of periods: half of the stacks are rare, so counts of samples are far smaller
+_MAX_CHECKED_STACKS = 200  # whose first field decides whether it is the task
 
 
 class FoldedStack(NamedTuple):
-    """A stack, root first; before its functions may stand who ran."""
+    """A stack, root first; the task may come before its functions."""
 
     names: list[str]
     weight: float
@@ -52,11 +52,11 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
     stacks: list[FoldedStack] = []
     errors = ParseErrors(source, PARSER.name)
     for number, text in lines:
-        found = _LINE.match(text.strip())
-        names = [n.strip() for n in found["stack"].replace(";::", "\0::").split(";")] if found else []
-        names = [n.replace("\0", ";") for n in names if n]  # Lorg/Inner;::step, a name of the Java runtime
-        if found and names:
-            stacks.append(FoldedStack(names, float(found["count"]), source.cite(number, text)))
+        match = _LINE.match(text.strip())
+        names = [n.strip() for n in match["stack"].replace(";::", "\0::").split(";")] if match else []
+        names = [n.replace("\0", ";") for n in names if n]  # `Lorg/Inner;::step` is one name of the Java runtime
+        if match and names:
+            stacks.append(FoldedStack(names, float(match["count"]), source.cite(number, text)))
         elif text.strip() and text[0] != "#":
             errors.note(number, text, "a line among folded stacks that is not `a;b;c count`")
     problems = errors.problems()
@@ -69,24 +69,24 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 def profile_of_stacks(
     reader: str, stacks: Sequence[FoldedStack], odd: Mapping[str, int], measures: Measure | None = None
 ) -> Profile:
-    """The profile of stacks that say neither what is counted nor where the kernel begins, but by marks and names."""
-    first = [stack.names[0] for stack in stacks[:_LOOKED_AT]]
-    # Collapsers write the task into the first field, unless most of these are functions that start a task.
-    with_task = 2 * sum(map(_is_root, first)) < len(first)
-    with_ids = with_task and all(map(_TASK.match, first))
-    marked = any(name.endswith("_[k]") for stack in stacks for name in stack.names)
+    """Return the profile of stacks without a unit, whose kernel functions are known only by marks and names."""
+    first_fields = [stack.names[0] for stack in stacks[:_MAX_CHECKED_STACKS]]
+    # Collapsers write the task into the first field, unless most first fields are functions that start a task.
+    with_task = 2 * sum(map(_is_root, first_fields)) < len(first_fields)
+    with_ids = with_task and all(map(_TASK.match, first_fields))
+    has_marks = any(name.endswith("_[k]") for stack in stacks for name in stack.names)
     period = _period([s.weight for s in stacks])
     counts, frames, facts = StackCounts(), Frames(), {}
     if period is not None:
         facts["counts"] = f"periods of {period} each" if period else "periods; at least one sample a line"
-    samples = lonely = unknown = 0
+    samples = without_stack = unknown = 0
     for names, count, cite in stacks:
-        who = _task(names[0], with_ids=with_ids) if with_task else Task()
-        chain = _chain(frames, names[1:] if with_task else names, who.comm, marked=marked)
+        task = _task(names[0], with_ids=with_ids) if with_task else Task()
+        chain = _chain(frames, names[1:] if with_task else names, task.comm, has_marks=has_marks)
         number = int(count) // (period or 1) if period != 0 else 1
-        counts.add(chain, count, number, cite, who)
+        counts.add(chain, count, number, cite, task)
         samples += number
-        lonely += number * (not chain)
+        without_stack += number * (not chain)
         unknown += number * bool(chain and is_unresolved(frames.name(chain[0])))
     profile = Profile(
         reader=reader,
@@ -97,7 +97,7 @@ def profile_of_stacks(
         rows=counts.rows(),
         stacks=Stacks.FULL,
         cite=stacks[0].cite,
-        ledger=Ledger(samples, samples, lonely, unknown, odd=dict(odd)),
+        ledger=Ledger(samples, samples, without_stack, unknown, odd=dict(odd)),
         total_samples=samples if period != 0 else None,
         facts=facts,
         measures=measures,
@@ -106,50 +106,49 @@ def profile_of_stacks(
 
 
 def _period(counts: list[float]) -> int | None:
-    """The period of each sample where counts are sums of periods, 0 if it varies; None where they are samples."""
-    if median(counts) < _PERIODS or not all(count.is_integer() for count in counts):
+    """Return the period of each sample where counts are sums of periods, 0 if it varies; None if they are samples."""
+    if median(counts) < _MIN_PERIOD or not all(count.is_integer() for count in counts):
         return None
-    common = gcd(*(int(count) for count in counts))
-    return common if common >= _PERIODS else 0
+    divisor = gcd(*(int(count) for count in counts))
+    return divisor if divisor >= _MIN_PERIOD else 0
 
 
 def _is_root(name: str) -> bool:
     bare = normalise(name)
-    return bool(_PLACE.search(name)) or bare in ROOTS or is_unresolved(bare) or "::" in bare or bool(families_of(bare))
+    return bool(_MARK.search(name)) or bare in ROOTS or is_unresolved(bare) or "::" in bare or bool(families_of(bare))
 
 
 def _task(text: str, *, with_ids: bool) -> Task:
-    """Who ran."""
-    if not with_ids or not (found := _TASK.match(text)):
+    if not with_ids or not (match := _TASK.match(text)):
         return Task(text)
-    pid = int(found["pid"]) if found["pid"] != "?" else None
-    return Task(found["comm"], pid, int(found["tid"]) if found["tid"] else None)
+    pid = int(match["pid"]) if match["pid"] != "?" else None
+    return Task(match["comm"], pid, int(match["tid"]) if match["tid"] else None)
 
 
-def _chain(frames: Frames, names: list[str], comm: str, *, marked: bool) -> list[int]:
-    """The frames, leaf first; `marked`: functions of the kernel have a mark in this text."""
+def _chain(frames: Frames, names: list[str], comm: str, *, has_marks: bool) -> list[int]:
+    """Return the frames, leaf first; with `has_marks`, kernel functions have a mark in this text."""
     numbers: list[int] = []
-    border = False
+    after_border = False
     for name in names:
         if name in _BORDERS:
-            border = True
+            after_border = True
             continue
-        place = _PLACE.search(name)
-        kernel = place["letter"] in "kw" if place else True if border else None
+        mark = _MARK.search(name)
+        kernel = mark["letter"] in "kw" if mark else True if after_border else None
         dso = name if name.startswith("[") and name.endswith("]") and name != NAMELESS else ""  # `[libc.so.6]`
-        # `[gcc]` is the program of that name, which the kernel cuts to 15 characters, and not a kernel module
-        if dso and kernel is None and (marked or (comm and dso[1:-1][:15] == comm)):
+        # `[gcc]` is the program gcc, cut by the kernel to 15 characters, and not a kernel module
+        if dso and kernel is None and (has_marks or (comm and dso[1:-1][:15] == comm)):
             kernel = False
         numbers.append(frames.number(NAMELESS if dso else name, dso, kernel=kernel))
     return numbers[::-1]
 
 
-def _believable(text: str) -> bool:
-    """Whether it is a stack and no sentence or table: at least two fields, each a name; the task may have blanks."""
-    found = _LINE.match(text.strip())
-    if not found:
+def _is_stack(text: str) -> bool:
+    """Whether it is a stack, and no sentence or table: at least two fields, each a name; the task may have blanks."""
+    match = _LINE.match(text.strip())
+    if not match:
         return False
-    names = [n for n in found["stack"].split(";") if n]
+    names = [n for n in match["stack"].split(";") if n]
     if len(names) < 2 or len(names[0]) > 80:
         return False
     return all(
@@ -158,18 +157,18 @@ def _believable(text: str) -> bool:
 
 
 def continues(text: str) -> bool:
-    """Anything with a `;` and a count; a task alone with a count (samples without stack); a stack cut off before it."""
-    found = _LINE.match(text.strip())
-    if found is None:
-        return _CUT.fullmatch(text.strip()) is not None
-    return ";" in found["stack"] or " " not in found["stack"]
+    """Whether the line has `;` and a count, or is a task with a count (samples without stack), or a cut stack."""
+    match = _LINE.match(text.strip())
+    if match is None:
+        return _CUT_STACK.fullmatch(text.strip()) is not None
+    return ";" in match["stack"] or " " not in match["stack"]
 
 
 def _confirm(ahead: list[str]) -> bool:
-    """Two stacks in a row, or one with a mark of the kernel, or one of three functions of which we know one."""
-    if not _believable(ahead[0]):
+    """Whether there are two stacks in a row, one with a mark of the kernel, or one with a known function of three."""
+    if not _is_stack(ahead[0]):
         return False
-    if "_[k]" in ahead[0] or (len(ahead) > 1 and _believable(ahead[1])):
+    if "_[k]" in ahead[0] or (len(ahead) > 1 and _is_stack(ahead[1])):
         return True
     names = [normalise(n) for n in ahead[0].rsplit(None, 1)[0].split(";")]
     return len(names) > 2 and any(n in ROOTS or families_of(n) for n in names)

@@ -4,11 +4,11 @@
     \tffffffff821e8f67 clear_page_erms+0x7 ([kernel.kallsyms])
     \tffffffff815e9b16 folio_zero_user+0x166 ([kernel.kallsyms])
 
-Times are seconds on the clock of the recording, which is near that of the boot; weight is the period, 1 where it is
-not printed. Samples end at an empty line; before 3.x and without `-g` the only frame stands on the head's own line.
-Lines of a task's life (`PERF_RECORD_COMM`) may stand between; `PERF_RECORD_LOST` counts. Several events in one text
-become several profiles. The grammar of a line: `_script_grammar`; how samples become profiles, and how long texts are
-read: `_script_samples`. Source: tools/perf/builtin-script.c; recorded with perf 6.1.
+Times are seconds on the clock of the recording, which is close to the time since boot; the weight is the period, 1
+where it is not printed. Samples end at an empty line; before 3.x and without `-g` the only frame is on the head's own
+line. Records of a task's life (`PERF_RECORD_COMM`) may be between samples; `PERF_RECORD_LOST` is counted. Several
+events in one text become several profiles. `_script_grammar` has the grammar of a line; `_script_samples` makes
+profiles of samples and reads long texts. Source: tools/perf/builtin-script.c; recorded with perf 6.1.
 """
 
 from __future__ import annotations
@@ -30,18 +30,15 @@ from thpdiag.parsers.perf._script_grammar import (
     parse_head,
 )
 
-_HEAD_BYTES = 1 << 16  # of a head that is not the whole member
-_MIN_BULK_BYTES = 1 << 20  # of a member that is worth a start of numpy
-_MIN_SAMPLES = 3  # heads with a frame below in the first lines
-_MAX_ALIEN = 0.02  # share of the first lines that may be something else: complaints of perf
+_HEAD_BYTES = 1 << 16  # a shorter start of a member of unknown size is the whole member
+_MIN_BULK_BYTES = 1 << 20  # size from which importing numpy pays off
+_MIN_SAMPLES = 3  # heads with a frame below them, in the first lines
+_MAX_FOREIGN_SHARE = 0.02  # of the first lines, for example warnings of perf
 _NOT_PLAIN = re.compile(rb"[\x00\x1b]|^(?:\xff\xfe|\xfe\xff|\xef\xbb\xbf)|\r(?!\n)|\n[ \t]?>")
 
 
 def claims(path: str, head_bytes: bytes, size: int | None) -> bool:
-    """Whether a member is perf script from its first line on, and long.
-
-    Mails, terminal sessions and pages are for the readers of lines.
-    """
+    """Whether a member is long and perf script from its first line on. Mails and sessions are read line by line."""
     short = size is None and len(head_bytes) < _HEAD_BYTES
     if short or _NOT_PLAIN.search(head_bytes) or (b"\n\t" not in head_bytes and b"\n  " not in head_bytes):
         return False
@@ -50,7 +47,7 @@ def claims(path: str, head_bytes: bytes, size: int | None) -> bool:
     filled = [line for line in lines if line]
     if looks_like_html(text) or any(parse_prompt(line) is not None for line in filled):
         return False
-    if sum(not continues(line) for line in filled) > _MAX_ALIEN * len(filled):
+    if sum(not continues(line) for line in filled) > _MAX_FOREIGN_SHARE * len(filled):
         return False
     pairs = ((line, below) for line, below in pairwise(lines) if line and line[0] not in "#\t")
     samples = (1 for line, below in pairs if is_frame(below) and not is_frame(line) and parse_head(line) is not None)
@@ -58,8 +55,8 @@ def claims(path: str, head_bytes: bytes, size: int | None) -> bool:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One profile per event, samples summed by stack, task, cpu and 10 ms; what did not fit becomes problems."""
-    from thpdiag.parsers.perf._script_samples import read_lines  # numpy: only where there is a profile
+    """One profile per event, samples summed by stack, task, CPU and 10 ms; lines that do not fit become problems."""
+    from thpdiag.parsers.perf._script_samples import read_lines  # imports numpy, so only where there is a profile
 
     return read_lines(source, lines)
 

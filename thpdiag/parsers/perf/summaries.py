@@ -1,34 +1,29 @@
-"""Figures that perf prints of one kind of event: kvm stat, c2c report, lock contention, sched latency.
+"""Summaries of one kind of event: perf kvm stat, c2c report, lock contention, sched latency.
 
-Shares that perf prints of a kind of event: kvm stat, c2c report.
-
-perf kvm stat report: why virtual machines left for the host, and what that cost.
+perf kvm stat report: the reasons for which virtual machines exit to the host, and their cost.
 
                  VM-EXIT    Samples  Samples%     Time%    Min Time    Max Time         Avg time
            EPT_VIOLATION      41234    40.12%    62.31%      1.05us   2913.40us      9.12us ( +-   1.20% )
 
-The host serves a first touch of the guest's memory in EPT_VIOLATION (NPF on AMD), by small or huge pages of its own.
+In EPT_VIOLATION (NPF on AMD) the host backs a first touch of the guest's memory with small or huge pages of its own.
 Source: tools/perf/builtin-kvm.c (to 6.3; later in columns that can be sorted).
 
-perf c2c report: cache lines that CPUs take from each other.
+perf c2c report: cache lines that several CPUs modify.
 
       Load Operations                   :      12345
       Load Local HITM                   :        123
 Source: tools/perf/builtin-c2c.c (print_c2c__display_stats).
 
-What perf says of waiting: lock contention, sched latency.
-
-perf lock contention: waits for locks of the kernel by where they were taken (or with -t by task).
+perf lock contention: waits for kernel locks, by caller (or with -t by task).
 
      contended   total wait     max wait     avg wait         type   caller
 
             47      2.60 s     126.05 ms     55.31 ms      rwsem:W   __x64_sys_munmap+0x17
                             0xffffffff821fcd5f  rwsem_down_write_slowpath+0x37f
 
-With -v the kernel's stack stands below a row, leaf first; the caller is the first function of it that does not belong
-to locking. Units: those that are printed; with -x fields between signs, in nanoseconds, the stack behind the caller.
-What is asked of it: how long locks were waited for in compaction, by khugepaged, and for the map of an address space,
-by all functions of a row and its stack.
+With -v the kernel's stack follows a row, leaf first; the caller is its first function that does not belong to locking.
+Units: as printed; with -x nanoseconds in separated fields, with the stack after the caller. Used are the waits in
+compaction, by khugepaged, and for the lock of an address space, according to all functions of a row and its stack.
 Source: tools/perf/builtin-lock.c; recorded with perf 6.1 (since 5.20; `-b` with BPF prints the same); -x of 6.6 to 6.18
 is reconstructed.
 
@@ -37,8 +32,8 @@ perf sched latency: how long tasks that could run waited for a CPU.
       Task                  |   Runtime ms  | Switches | Avg delay ms    | Max delay ms    | ...
       churn:(5)             |   2262.159 ms |      564 | avg:  40.677 ms | max: 108.177 ms | ...
 
-Units: milliseconds. `name:(5)` are five tasks of that name, `name:22460` is one. Waiting for a CPU is no waiting for
-memory: it tells that CPUs are short. Source: tools/perf/builtin-sched.c; recorded with perf 6.1.
+Units: milliseconds. `name:(5)` are five tasks of that name, `name:22460` is one. Waiting for a CPU is not waiting for
+memory: it shows that there are too few CPUs. Source: tools/perf/builtin-sched.c; recorded with perf 6.1.
 """
 
 from __future__ import annotations
@@ -56,25 +51,25 @@ KVM_ROW = re.compile(
     r"\s{0,30}(?P<event>[A-Za-z][\w.:/-]{1,40})\s+(?P<count>\d{1,15})\s+[\d.]{1,6}%\s+(?P<time>\d{1,3}\.\d\d)%"
     r"\s+[\d.]{1,15}us\s"
 )
-KVM_REST = re.compile(r"Analyze events for |Total Samples:\d{1,15}, Total events handled time:|\s{0,4}Total\s|#")
-FIRST_TOUCH = ("EPT_VIOLATION", "EPT_MISCONFIG", "npf", "NPF", "EPT violation")
+KVM_IGNORED = re.compile(r"Analyze events for |Total Samples:\d{1,15}, Total events handled time:|\s{0,4}Total\s|#")
+FIRST_TOUCH_EXITS = ("EPT_VIOLATION", "EPT_MISCONFIG", "npf", "NPF", "EPT violation")
 
 
 @with_errors("perf_kvm")
 def read_kvm_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """The share of the host's time for the guest's memory."""
+    """The share of the host's time that was spent for the guest's memory."""
     for number, text in lines:
-        if found := KVM_ROW.match(text):
-            if found["event"] in FIRST_TOUCH:
-                labels = (("event", found["event"]), ("times", found["count"]))
-                ratio, cite = round(float(found["time"]) / 100, 6), source.cite(number, text)
+        if match := KVM_ROW.match(text):
+            if match["event"] in FIRST_TOUCH_EXITS:
+                labels = (("event", match["event"]), ("times", match["count"]))
+                ratio, cite = round(float(match["time"]) / 100, 6), source.cite(number, text)
                 yield Fact("kvm.memory_exit_ratio", ratio, cite, labels)
-        elif text.strip() and not (KVM_HEAD.match(text) or KVM_REST.match(text)):
+        elif text.strip() and not (KVM_HEAD.match(text) or KVM_IGNORED.match(text)):
             errors.note(number, text, "a line that perf kvm stat does not print")
 
 
 C2C_HEAD = re.compile(r"\s{4,20}Trace Event Information\s*$|={40,60}\s*$")
-C2C_LINES = re.compile(  # the tables of cache lines: shares of their accesses are no shares of CPU time
+C2C_IGNORED = re.compile(  # tables of cache lines: shares of accesses, not of CPU time
     r"\s{0,40}(?:#|-{20}|\d{1,6}(?:\s+\d{1,12}){0,8}\s+0x[0-9a-f]|(?:\d{1,3}\.\d\d%\s+){3,8}0x[0-9a-f])"
     r"|\s{4,20}[A-Z][\w ]{2,60}\s*$|\s{1,6}[A-Z][^:]{2,60}:\s+\S.{0,40}$"
 )
@@ -83,27 +78,27 @@ C2C_ROW = re.compile(r"\s{1,6}(?P<name>[A-Z][A-Za-z0-9 ,/()-]{2,40}?)\s+:\s+(?P<
 
 @with_errors("perf_c2c")
 def read_c2c_report(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """The share of loads that another CPU had changed the line of."""
+    """The share of loads whose cache line another CPU had modified."""
     counts: dict[str, tuple[int, int, str]] = {}
     for number, text in lines:
-        if found := C2C_ROW.match(text):
-            counts.setdefault(found["name"], (int(found["count"]), number, text))
-        elif text.strip() and not (C2C_HEAD.match(text) or C2C_LINES.match(text)):
+        if match := C2C_ROW.match(text):
+            counts.setdefault(match["name"], (int(match["count"]), number, text))
+        elif text.strip() and not (C2C_HEAD.match(text) or C2C_IGNORED.match(text)):
             errors.note(number, text, "a line that perf c2c report does not print here")
     loads = counts.get("Load Operations")
-    taken = [counts[name] for name in ("Load Local HITM", "Load Remote HITM") if name in counts]
-    if loads and loads[0] and taken:
-        ratio = sum(count for count, _, _ in taken) / loads[0]
-        yield Fact("c2c.hitm_ratio", round(min(ratio, 1.0), 6), source.cite(*max(taken)[1:]))
+    modified = [counts[name] for name in ("Load Local HITM", "Load Remote HITM") if name in counts]
+    if loads and loads[0] and modified:
+        ratio = sum(count for count, _, _ in modified) / loads[0]
+        yield Fact("c2c.hitm_ratio", round(min(ratio, 1.0), 6), source.cite(*max(modified)[1:]))
 
 
 KVM = Parser(
     "perf_kvm", "perf kvm stat", read_kvm_stat, opens=KVM_HEAD,
-    continues=any_of(KVM_HEAD, KVM_ROW, KVM_REST, blank=True),
+    continues=any_of(KVM_HEAD, KVM_ROW, KVM_IGNORED, blank=True),
 )  # fmt: skip
 C2C = Parser(
     "perf_c2c", "perf c2c report", read_c2c_report, opens=re.compile(r"\s{4,20}Trace Event Information\s*$"),
-    continues=any_of(C2C_HEAD, C2C_ROW, C2C_LINES, blank=True),
+    continues=any_of(C2C_HEAD, C2C_ROW, C2C_IGNORED, blank=True),
 )  # fmt: skip
 
 
@@ -128,20 +123,20 @@ _is_lock_heading = any_of(LOCK_HEAD, LOCK_FIELDS, blank=True)
 FAMILIES = ("compaction", "khugepaged", "mmap_lock")
 
 
-def _waited(row: re.Match[str]) -> float:
-    """Seconds in all of a row; -x prints nanoseconds."""
+def wait_seconds(row: re.Match[str]) -> float:
+    """Return the total wait of a row; -x prints nanoseconds."""
     return float(row["ns"]) * 1e-9 if row.re is LOCK_FIELDS_ROW else float(row[2]) * _SECONDS[row[3]]
 
 
 @with_errors("perf_lock")
 def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """Seconds of waiting in all, and those of each family of functions."""
+    """Seconds of all waits, and of those of each family of functions."""
     total, first = 0.0, (0, "")
     by_family: dict[str, list[tuple[float, int, str]]] = {}
     row: tuple[float, int, str] | None = None
     seen: set[str] = set()
 
-    def belong(*functions: str) -> None:
+    def add_families(*functions: str) -> None:
         known = {family for function in functions for family in families_of(normalise(function))}
         for family in known & set(FAMILIES) - seen:
             seen.add(family)
@@ -149,12 +144,12 @@ def read_lock_contention(source: Source, lines: Lines, errors: ParseErrors) -> I
                 by_family.setdefault(family, []).append(row)
 
     for number, text in lines:
-        if found := LOCK_ROW.match(text) or LOCK_FIELDS_ROW.match(text):
-            row, seen = (_waited(found), number, text), set()
+        if match := LOCK_ROW.match(text) or LOCK_FIELDS_ROW.match(text):
+            row, seen = (wait_seconds(match), number, text), set()
             total, first = total + row[0], first if first[0] else (number, text)
-            belong(*_FUNCTION.findall(found["caller"]))
+            add_families(*_FUNCTION.findall(match["caller"]))
         elif (frame := LOCK_FRAME.match(text)) and row is not None:
-            belong(frame["function"])
+            add_families(frame["function"])
         elif not _is_lock_heading(text):
             errors.note(number, text, "a line that perf lock contention does not print")
     if first[0]:
@@ -176,30 +171,30 @@ SCHED_ROW = re.compile(
     r"\s+(?P<switches>\d{1,12}) \|\s{1,4}avg:?\s{0,8}(?P<avg>\d{1,12}(?:\.\d{1,6})?) ms \|"
     r"\s{1,4}max:?\s{0,8}(?P<max>\d{1,12}(?:\.\d{1,6})?) ms \|"
 )
-SCHED_REST = re.compile(r"\s{0,4}-{20,200}\s*$|\s{0,4}TOTAL:\s+\||\s{0,4}INFO: ")
-MIN_SWITCHES = 20
+SCHED_IGNORED = re.compile(r"\s{0,4}-{20,200}\s*$|\s{0,4}TOTAL:\s+\||\s{0,4}INFO: ")
+MIN_SWITCHES = 20  # for a mean delay
 
 
 @with_errors("perf_sched")
 def read_sched_latency(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """Mean delay of the tasks of one name that switched often enough, the worst first."""
+    """The mean delay of the tasks of one name that switched often enough, the longest first."""
     rows: list[tuple[float, int, str, re.Match[str]]] = []
-    seldom: list[tuple[int, str]] = []
+    rarely_switched: list[tuple[int, str]] = []
     for number, text in lines:
-        if found := SCHED_ROW.match(text):
-            if int(found["switches"]) >= MIN_SWITCHES:
-                rows.append((float(found["avg"]), number, text, found))
+        if match := SCHED_ROW.match(text):
+            if int(match["switches"]) >= MIN_SWITCHES:
+                rows.append((float(match["avg"]), number, text, match))
             else:
-                seldom.append((number, text))
-        elif text.strip() and not (SCHED_HEAD.match(text) or SCHED_REST.match(text)):
+                rarely_switched.append((number, text))
+        elif text.strip() and not (SCHED_HEAD.match(text) or SCHED_IGNORED.match(text)):
             errors.note(number, text, "a line that perf sched latency does not print")
-    for mean, number, text, found in sorted(rows, key=lambda row: (-row[0], row[1]))[:10]:
-        who, longest = printable(found["comm"]), f"{found['max']} ms"
-        labels = (("comm", who), ("switches", found["switches"]), ("longest", longest))
-        cite = source.cite(number, text)
-        yield Fact("sched.delay_mean", round(mean / 1000, 9), cite, labels)
-    if seldom and not rows:
-        errors.note(*seldom[0], f"no task switched {MIN_SWITCHES} times: too few for a mean delay")
+    for mean, number, text, match in sorted(rows, key=lambda row: (-row[0], row[1]))[:10]:
+        labels = (
+            ("comm", printable(match["comm"])), ("switches", match["switches"]), ("longest", f"{match['max']} ms"),
+        )  # fmt: skip
+        yield Fact("sched.delay_mean", round(mean / 1000, 9), source.cite(number, text), labels)
+    if rarely_switched and not rows:
+        errors.note(*rarely_switched[0], f"no task switched {MIN_SWITCHES} times: too few for a mean delay")
 
 
 LOCK = Parser(
@@ -209,5 +204,5 @@ LOCK = Parser(
 )  # fmt: skip
 SCHED = Parser(
     "perf_sched", "perf sched latency", read_sched_latency, opens=SCHED_HEAD,
-    continues=any_of(SCHED_HEAD, SCHED_ROW, SCHED_REST, blank=True),
+    continues=any_of(SCHED_HEAD, SCHED_ROW, SCHED_IGNORED, blank=True),
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""perf top as text: which functions the CPUs are in right now, with `-g` also from where they were called.
+"""perf top as text: the functions that CPUs are currently in, with `-g` also their callers.
 
        PerfTop:   16096 irqs/sec  kernel:92.6%  exact:  0.0% [1000Hz cycles],  (all, 16 CPUs)
                223182.00 93.8% _spin_lock_irq                 [kernel.kallsyms]
 
-Shares are percent of the samples that perf top has not yet forgotten (it forgets an eighth per screen), so they are not
+Shares are percent of the samples that perf top still keeps (it decays them by an eighth per screen), so they are not
 additive over screens; of several screens the last complete one counts. With `-g` the first of two shares includes
-callees, and the graph of a row was made a moment later than the row, so that parts may exceed their whole. Layouts:
+callees, and the graph of a row is made a moment later than the row, so that branches may exceed their parent. Layouts:
 
 - 2.6.31: `samples  pcnt  [RIP]  kernel function`, the kernel only, fields joined by ` - `
 - 2.6.33 to 3.1: `samples  pcnt  function  DSO`; names are cut to the width of the screen, an object that is too long is
@@ -26,18 +26,18 @@ from thpdiag.model import Citation, Fact, Problem, Profile, Record
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors
 from thpdiag.parsers.perf._texts import kernel_dso
-from thpdiag.parsers.perf.call_graph import OverheadRow, part, share
-from thpdiag.parsers.perf.overhead import Columns, Entry, Table, row
+from thpdiag.parsers.perf.call_graph import OverheadRow, is_graph_line, parse_percent
+from thpdiag.parsers.perf.overhead import Columns, Entry, Table, parse_row
 
 _TITLE = re.compile(r"\s*PerfTop:\s")
 _COLUMNS = re.compile(r"\s*(?:samples|weight|events)\s+pcnt\b(?P<rest>.*)")
 _KEYS = re.compile(r"\s*(?:Mapped keys:|Enter selection, or unmapped|\[\w{1,2}\]\s+\S)")
 _RULER = re.compile(r"\s*[-_][-_ \t]{3,}$")
-_PIECE = re.compile(
+_TITLE_PART = re.compile(
     r"\s*(?=\S.{0,160}$)(?:.*\birqs/sec\b|(?:kernel|exact|lost|us|guest \w+):"
     r"|\[\d+\w*\s|\S{1,60}\],\s|\((?:all|target_\w+)\b)"
 )
-_COUNTED = re.compile(
+_COUNTED_ROW = re.compile(
     r"\s*(?P<samples>\d{1,15}(?:[.,]\d{1,2})?)\s+(?:-\s+)?(?P<share>\d{1,3}[.,]\d{1,2})%\s+(?:-\s+)?"
     r"(?:(?P<rip>[0-9a-f]{8,16})(?:\s*:)?\s+)?(?P<rest>\S.*)$"
 )
@@ -51,9 +51,10 @@ _TITLE_FACTS = {
     "cpus": re.compile(r"\((?:[^()]{0,60},)?\s*(?:CPUs?:?\s*)?(\d+) CPUs?\)"),
 }
 _EVENT = re.compile(r"\[(?:\d+(?:Hz)?\s+)?(?P<event>[^\]\s][^\]]{0,80})\]")
-_NO_HEAD = Columns(alone="Shared Object")  # perf top --stdio prints no column names, and sorts by object and symbol
-_REMEMBERED = 2  # screens kept to choose from
-_BARS = re.compile(r"\s{3,}(?:\||--)|\s{12}\s*\S")
+# perf top --stdio prints no column names, and sorts by object and symbol
+_DEFAULT_COLUMNS = Columns(lone_title="Shared Object")
+_MAX_EARLIER_SCREENS = 2  # kept to choose from
+_INDENTED = re.compile(r"\s{3,}(?:\||--)|\s{12}\s*\S")
 _LOST = re.compile(r"\blost:\s*(\d{1,18})/(\d{1,18})")  # while this screen was collected, and since the start
 
 
@@ -63,9 +64,9 @@ class _Screen:
 
     cite: Citation
     title: str = ""
-    open_title: bool = False  # the title may go on in the next line
+    open_title: bool = False  # the title may continue on the next line
     dso_column: bool = True
-    table: Table = field(default_factory=lambda: Table(_NO_HEAD, live=True))
+    table: Table = field(default_factory=lambda: Table(_DEFAULT_COLUMNS, live=True))
 
     @property
     def rows(self) -> list[Entry]:
@@ -73,24 +74,24 @@ class _Screen:
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One profile, the last complete screen, and cpu.count if it is of all CPUs.
+    """One profile, of the last complete screen, and cpu.count if perf top ran on all CPUs.
 
-    Odd lines are counted, an output without samples is a problem.
+    Odd lines are counted; an output without samples is a problem.
     """
-    seen, errors = _Screens(), ParseErrors(source, PARSER.name)
+    screens, errors = _Screens(), ParseErrors(source, PARSER.name)
     for number, text in lines:
         cite = source.cite(number, text)
-        if not _line(seen.screen_of(text, cite), text, cite):
+        if not _take_line(screens.screen_of(text, cite), text, cite):
             errors.note(number, text, "a line of perf top that fits none of its layouts")
     yield from errors.problems()
-    if chosen := seen.last_complete():
-        profile = _profile(chosen, seen.full)
+    if chosen := screens.last_complete():
+        profile = _profile(chosen, screens.full_count)
         yield profile
         if (cpus := profile.facts.get("cpus", "")).isdecimal() and profile.facts.get("target", "").startswith("all, "):
             yield Fact("cpu.count", int(cpus), chosen.cite, time=source.time)
-    elif seen.kept:
+    elif screens.kept:
         text = "perf top printed its prompts but no samples (its input was closed); perf record gives the same data"
-        yield Problem(seen.kept[0].cite, text, reader=PARSER.name, count=seen.empty + 1)
+        yield Problem(screens.kept[0].cite, text, reader=PARSER.name, count=screens.empty + 1)
 
 
 @dataclass(slots=True)
@@ -99,43 +100,43 @@ class _Screens:
 
     kept: list[_Screen] = field(default_factory=list)
     empty: int = 0
-    before: int = 0  # full screens before the last
+    before: int = 0  # screens with rows before the last
 
     @property
-    def full(self) -> int:
+    def full_count(self) -> int:
         return self.before + bool(self.kept and self.kept[-1].rows)
 
     def screen_of(self, text: str, cite: Citation) -> _Screen:
-        """The screen that a line belongs to."""
+        """Return the screen that a line belongs to."""
         if not self.kept or _TITLE.match(text) or (_COLUMNS.match(text) and self.kept[-1].rows):
             if self.kept and self.kept[-1].rows:
                 self.before += 1
             elif self.kept:
                 self.kept.pop()
                 self.empty += 1
-            self.kept = [*self.kept[-_REMEMBERED:], _Screen(cite)]
+            self.kept = [*self.kept[-_MAX_EARLIER_SCREENS:], _Screen(cite)]
         return self.kept[-1]
 
     def last_complete(self) -> _Screen | None:
-        """The last complete screen: the very last may be cut, then it has fewer rows than the one before."""
+        """Return the last complete screen: the very last may be cut, then it has fewer rows than the one before."""
         full = [s for s in self.kept if s.rows]
         if len(full) > 1 and len(full[-1].rows) < len(full[-2].rows):
             full.pop()
         return full[-1] if full else None
 
 
-def _line(screen: _Screen, text: str, cite: Citation) -> bool:
-    """Take one line into the screen; False if it does not fit."""
-    if found := _COLUMNS.match(text):
-        screen.dso_column, screen.open_title = "DSO" in found["rest"], False
+def _take_line(screen: _Screen, text: str, cite: Citation) -> bool:
+    """Take one line into the screen; return False if it does not fit."""
+    if match := _COLUMNS.match(text):
+        screen.dso_column, screen.open_title = "DSO" in match["rest"], False
     elif _TITLE.match(text):
         screen.title, screen.open_title = text, not text.rstrip().endswith(")")
-    elif entry := _parse_counted_row(text, screen) or row(text, _NO_HEAD):
+    elif entry := _parse_counted_row(text, screen) or parse_row(text, _DEFAULT_COLUMNS):
         screen.rows.append(Entry(entry, cite))
         screen.open_title = False
-    elif _graph(text) and screen.table.take(text, cite):
+    elif _is_graph(text) and screen.table.take_line(text, cite):
         screen.open_title = False
-    elif screen.open_title and text.strip() and _PIECE.match(text):
+    elif screen.open_title and text.strip() and _TITLE_PART.match(text):
         screen.title += " " + text.strip()
     else:
         return not text.strip() or bool(
@@ -144,34 +145,34 @@ def _line(screen: _Screen, text: str, cite: Citation) -> bool:
     return True
 
 
-def _graph(text: str) -> bool:
-    """A line of a call graph: bars, or names that are indented as far as those."""
-    return bool(_BARS.match(text)) and part(text)
+def _is_graph(text: str) -> bool:
+    """Whether the line is part of a call graph: bars, or names that are indented as far as those."""
+    return bool(_INDENTED.match(text)) and is_graph_line(text)
 
 
 def _parse_counted_row(text: str, screen: _Screen) -> OverheadRow | None:
-    """A row of the layouts with a number of samples."""
-    found = _COUNTED.match(text)
-    if not found:
+    """Return a row of the layouts with a number of samples."""
+    match = _COUNTED_ROW.match(text)
+    if not match:
         return None
-    name, dso = found["rest"].strip(), ""
+    name, dso = match["rest"].strip(), ""
     if len(words := name.rsplit(None, 1)) > 1 and _OBJECT.match(words[1]):
         name, dso = words
-    own = share(found["share"])
-    samples = int(float(found["samples"].replace(",", ".")))
+    percent = parse_percent(match["share"])
+    samples = int(float(match["samples"].replace(",", ".")))
     kernel = kernel_dso(dso) if screen.dso_column else True
-    return OverheadRow(own, own, samples, dso=dso, symbol=name, kernel=kernel)
+    return OverheadRow(percent, percent, samples, dso=dso, symbol=name, kernel=kernel)
 
 
 def _profile(screen: _Screen, screens: int) -> Profile:
     if screen.dso_column and any(entry.row.dso for entry in screen.rows):
-        # A function without an object is not the kernel's, whose object is short.
+        # A function without an object is none of the kernel: `[kernel]` is short and always fits.
         screen.table.entries = [e if e.row.dso else replace(e, row=replace(e.row, kernel=False)) for e in screen.rows]
     event = _EVENT.search(screen.title)
     profile = screen.table.profile(PARSER.name, event["event"] if event else "", screen.cite)
-    facts = {name: found[1] for name, pattern in _TITLE_FACTS.items() if (found := pattern.search(screen.title))}
+    facts = {name: match[1] for name, pattern in _TITLE_FACTS.items() if (match := pattern.search(screen.title))}
     ledger = profile.ledger
-    if lost := _LOST.search(screen.title):  # beside the samples of a second: the delay between screens is 2 s
+    if lost := _LOST.search(screen.title):  # next to the samples of a second; screens are 2 s apart
         read = int(facts.get("irqs_per_second", 0)) if int(lost[1]) else 0
         ledger = replace(ledger, read=read, kept=read, lost=int(lost[1]))
     facts |= {**profile.facts, "screens": str(screens), "screen": "the last complete one"}
@@ -179,16 +180,16 @@ def _profile(screen: _Screen, screens: int) -> Profile:
 
 
 def continues(text: str) -> bool:
-    """Blank lines, titles, column heads, rows and prompts belong; a sentence does not."""
+    """Whether the line is empty, a title, a column head, a row or a prompt; sentences are none of these."""
     if not text.strip():
         return True
-    kinds = (_TITLE, _COLUMNS, _COUNTED, _RULER, _KEYS, _PIECE)
+    kinds = (_TITLE, _COLUMNS, _COUNTED_ROW, _RULER, _KEYS, _TITLE_PART)
     if any(kind.match(text) for kind in kinds):
         return True
-    entry = row(text, _NO_HEAD)
+    entry = parse_row(text, _DEFAULT_COLUMNS)
     if entry is not None and (entry.marked or entry.dso):
         return True
-    return _graph(text)
+    return _is_graph(text)
 
 
 PARSER = Parser(

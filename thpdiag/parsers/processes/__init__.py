@@ -1,1 +1,1 @@
-"""Lists of processes, once and again and again: ps, top, and the recorders that keep their output."""
+"""Lists of processes: ps, top, and OSWatcher, which records both."""

@@ -1,6 +1,6 @@
-"""Files of OSWatcher: their head, and outputs whose rows repeat.
+"""Files of OSWatcher: their head, and recordings of lists whose rows repeat.
 
-The head of a file of OSWatcher: version and host, then settings. The outputs below have readers of their own.
+The head of a file of OSWatcher: version and host, then settings. The outputs below it have their own parsers.
 
     Linux OSWbb v8.4.0 node1
     SNAP_INTERVAL 30
@@ -9,12 +9,12 @@ The head of a file of OSWatcher: version and host, then settings. The outputs be
     OSWBB_ARCHIVE_DEST /opt/oswbb/archive
     zzz ***Fri Nov 20 10:54:16 CET 2026
 
-Files of versions before 4 have no head. The host stands there since 8, and only in some of the files.
+Files of versions before 4 have no head. It has the host since 8, and only in some of the files.
 Source: OSWatcher.sh, 3 to 8.
 
-Hours of lists, as ps and top print them, below a `zzz` line each: most processes change nothing from one list to the
-next, so that each text of a row is read once. What a row says goes into columns each time; the facts of a process (its
-command, the function that it waits in) are given once.
+Hours of lists of ps or top, each below a `zzz` line: most rows are the same from one list to the next, so each text of
+a row is parsed once. Its values go into columns every time; facts of a process (its command, the function in which it
+waits) are yielded once.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 OSWATCHER_HEAD = re.compile(r"Linux OSW(?:bb)? v?\d[\w.]{0,20}(?: (\S{1,255}))?\s*$")
 ZZZ = re.compile(r"zzz [*<]")  # the time line above each output
-MIN_BULK_BYTES = 1 << 20  # bytes; shorter files go through the search for blocks
+MIN_BULK_BYTES = 1 << 20  # shorter files are searched for blocks
 SETTING = re.compile(r"(SNAP_INTERVAL|CPU_CORES|VCPUS|OSWBB_ARCHIVE_DEST)\s+(\S{1,255})\s*$")
 
 
@@ -54,7 +54,7 @@ def parse_oswatcher(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 def first_output(head: bytes, size: int | None) -> list[str]:
-    """Of a large file that begins with an output under its time line: the lines of it, as far as `head` goes."""
+    """Return the lines of the first output of a large file that begins with one, as far as `head` has them."""
     if size is None:
         return []
     lines = [line for line in head[:8192].decode("utf-8", "replace").split("\n") if line.strip()]
@@ -66,12 +66,12 @@ OSWATCHER = Parser(
     "oswatcher", "head of an OSWatcher file", parse_oswatcher, opens=OSWATCHER_HEAD, continues=SETTING.match
 )
 
-MAX_CACHED_TEXTS = 20_000  # a list has seldom more than some thousands of rows
+MAX_CACHED_TEXTS = 20_000  # a list rarely has more than a few thousand rows
 
 
 @dataclass(slots=True)
 class RepeatedRows:
-    """Rows of one file: a list after the other, in each of which a process stands once."""
+    """Rows of one file: lists one after another, in each of which a process occurs once."""
 
     columns: SeriesBuilder
     texts: dict[str, tuple[Record, ...]] = field(default_factory=dict)
@@ -79,38 +79,38 @@ class RepeatedRows:
     pids: set[str] = field(default_factory=set)
 
     def begin_list(self) -> None:
-        """The same processes come again."""
+        """Begin a list: the same processes come again."""
         self.pids.clear()
 
     def begin_columns(self) -> None:
-        """The same text says something else from here on."""
+        """Begin other columns: the same text now has another meaning."""
         self.texts.clear()
 
     def row(
-        self, number: int, text: str, time: Moment | None, read: Callable[[int, str], Iterable[Record]]
+        self, number: int, text: str, time: Moment | None, parse_row: Callable[[int, str], Iterable[Record]]
     ) -> Iterator[Fact]:
-        """Facts that are new; `read` is asked for a text that was not there yet, and gives nothing for odd ones."""
-        known = self.texts.get(text)
-        if known is None:
-            known = tuple(read(number, text))
-            yield from self._new_facts(known, time)
+        """Yield new facts of a row; `parse_row` is called for a new text, and returns nothing for odd ones."""
+        records = self.texts.get(text)
+        if records is None:
+            records = tuple(parse_row(number, text))
+            yield from self._new_facts(records, time)
             if len(self.texts) >= MAX_CACHED_TEXTS:
                 self.texts.clear()
-            if known:  # an odd row is noted each time
-                self.texts[text] = known
-        for record in known:
+            if records:  # an odd row is counted each time
+                self.texts[text] = records
+        for record in records:
             if isinstance(record, Sample):
                 pid = record.entity[0][1]
-                if pid not in self.pids:  # a second row of a process is one of its threads
+                if pid not in self.pids:  # further rows of a process are its threads
                     self.pids.add(pid)
                     self.columns.add_repeat(record, time, number, text[:MAX_CITED_CHARS])
 
     def _new_facts(self, records: Sequence[Record], time: Moment | None) -> Iterator[Fact]:
         for record in records:
             if isinstance(record, Fact):
-                words = (record.name, record.value, record.labels)
-                if words not in self.facts:
-                    self.facts.add(words)
+                key = (record.name, record.value, record.labels)
+                if key not in self.facts:
+                    self.facts.add(key)
                     yield replace(record, time=time)
 
 
@@ -118,7 +118,7 @@ class Recording(Protocol):
     """The lists of one file, in order."""
 
     def begin(self, time: Moment) -> Iterator[Record]:
-        """A list of this time comes next."""
+        """Begin the list of this time."""
 
     def line(self, number: int, text: str) -> Iterator[Record]: ...
 
@@ -129,7 +129,7 @@ def parse_recording(
     source: Source, content: Content, reader: str, start: Callable[[ParseErrors, RepeatedRows], Recording]
 ) -> Iterator[Record | Foreign]:
     """A Series of the host and one per process, facts of each process once."""
-    from thpdiag.parsers._table import SeriesBuilder  # numpy: only for what is long
+    from thpdiag.parsers._table import SeriesBuilder  # imports numpy, so only for long files
 
     undecoded, odd, columns = LineDamage(), ParseErrors(source, reader), SeriesBuilder()
     recording = start(odd, RepeatedRows(columns))
@@ -144,4 +144,4 @@ def parse_recording(
     yield from undecoded_problems(source, undecoded, reader)
 
 
-is_head = any_of(OSWATCHER_HEAD, SETTING, ZZZ)  # a line that OSWatcher itself writes
+is_head = any_of(OSWATCHER_HEAD, SETTING, ZZZ)  # a line of OSWatcher itself

@@ -1,4 +1,4 @@
-"""Output of top, one or hours of it.
+"""Output of top: single frames, and recordings of hours.
 
 top, from `top -b` or pasted: CPU and memory of the host, and tasks, in frames.
 
@@ -7,19 +7,19 @@ top, from `top -b` or pasted: CPU and memory of the host, and tasks, in frames.
     MiB Mem :  24105.4 total,  23363.1 free,    398.2 used,    344.1 buff/cache
         PID USER      PR  NI    VIRT    RES    SHR S  %CPU  %MEM     TIME+ COMMAND
 
-Units: percent; the summary's unit stands before `Mem`; VIRT and RES are KiB or have a suffix (1.2g); %CPU of a task is
-of one CPU. The clock has no date; a time line above the frame gives it one.
+Units: percent; the summary's unit precedes `Mem`; VIRT and RES are KiB or have a suffix (1.2g); %CPU of a task is
+of one CPU. The clock has no date; it is taken from a time line above the frame.
 Varies: `Cpu(s):  0.3%us,` up to procps 3.2, `%Cpu(s):  0.3 us,` since; `Mem: 16333764k total`, then `KiB Mem :`, `MiB
 Mem :`; one line per CPU after key 1; translated words and decimal commas; fields in any order. A `+` marks a cut
-number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the instant in
-which top started (since): they come as `since_boot`, which no rate uses.
+number, which is not used. CPU figures of a recording's first frame are averages since boot (3.2) or of the moment in
+which top started (later): they are yielded as `since_boot`, which no rate uses.
 Source: procps top.c, 3.2.8 to 4.0.
 
-A clock time without a date that stands below a time with one (the loop printed the date, then ran top) is the host's
-wall clock. A date and time above it that are of the same wall clock give it its day; so does an epoch, whose distance
-from the wall clock is whole quarters of an hour: the time then stays an epoch.
+A clock time without a date below a time with one (a loop printed the date, then ran top) is the host's wall clock. If
+the time above is of the same wall clock, it supplies the day; so does an epoch, which differs from the wall clock by
+whole quarters of an hour: the time then stays an epoch.
 
-Hours of top as OSWatcher records it, the second frame of runs of two: see oswatcher.py.
+Recordings of OSWatcher, the second frame of runs of two: see oswatcher.py.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ from thpdiag.parsers._units import (
 from thpdiag.parsers.processes.oswatcher import MIN_BULK_BYTES, RepeatedRows, first_output, is_head, parse_recording
 
 MAX_DATE_DISTANCE = 300  # seconds between a time line and what was started after it
-ZONE_STEP = 900
+ZONE_STEP = 900  # seconds; offsets of time zones are multiples of it
 
 
-def day_clock(near: Moment | None, seconds: float) -> DayClock:
-    """A clock for times of which the first is `seconds` after midnight; dated if `near` is near enough."""
-    if near is None or near.clock not in (Clock.LOCAL, Clock.UTC):
+def day_clock(reference: Moment | None, seconds: float) -> DayClock:
+    """Return a clock for times of which the first is `seconds` after midnight; dated if `reference` is close enough."""
+    if reference is None or reference.clock not in (Clock.LOCAL, Clock.UTC):
         return DayClock()
-    step = DAY if near.clock is Clock.LOCAL else ZONE_STEP
-    apart = (seconds - near.seconds) % step
-    apart -= step if apart > step / 2 else 0
-    return DayClock(near.seconds + apart - seconds, near.clock) if abs(apart) <= MAX_DATE_DISTANCE else DayClock()
+    step = DAY if reference.clock is Clock.LOCAL else ZONE_STEP
+    distance = (seconds - reference.seconds) % step
+    distance -= step if distance > step / 2 else 0
+    if abs(distance) > MAX_DATE_DISTANCE:
+        return DayClock()
+    return DayClock(reference.seconds + distance - seconds, reference.clock)
 
 
 CPU = re.compile(r"%?C[Pp][Uu](?:\(s\)|\d{1,5})?\s{0,2}:(?=\s*\d)")
@@ -71,16 +73,16 @@ MODES = {
     "us": "user", "user": "user", "sy": "system", "system": "system", "ni": "nice", "nice": "nice", "id": "idle",
     "idle": "idle", "wa": "iowait", "iowait": "iowait", "hi": "irq", "si": "softirq", "st": "steal",
 }  # fmt: skip
-ORDER = ("user", "system", "nice", "idle", "iowait", "irq", "softirq", "steal")
-TOTAL = {"Mem": "node_memory_MemTotal_bytes", "Swap": "node_memory_SwapTotal_bytes"}
-CUT_OFF = {"irq", "softirq"}  # modes that a line has unless it was cut: then sums are not those of all
-FREE = {"Mem": "node_memory_MemFree_bytes", "Swap": "node_memory_SwapFree_bytes"}
-UNIT = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
+MODES_IN_ORDER = ("user", "system", "nice", "idle", "iowait", "irq", "softirq", "steal")
+TOTAL_METRICS = {"Mem": "node_memory_MemTotal_bytes", "Swap": "node_memory_SwapTotal_bytes"}
+REQUIRED_MODES = {"irq", "softirq"}  # a line without them was cut, and its sum is incomplete
+FREE_METRICS = {"Mem": "node_memory_MemFree_bytes", "Swap": "node_memory_SwapFree_bytes"}
+UNITS = {"": 2**10, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40, "P": 2**50, "E": 2**60}
 
 
 @dataclass(frozen=True, slots=True)
 class CpuLine:
-    """`cpu` is the number of one CPU, empty for all; `old` is the line if it has the layout of procps 3.2."""
+    """A CPU line. `cpu` is the number of one CPU, empty for all; `old` is the line if procps 3.2 printed it."""
 
     values: dict[str, float]
     cpu: str
@@ -88,59 +90,59 @@ class CpuLine:
 
 
 def cpu_values(text: str) -> CpuLine | None:
-    """The shares of a CPU line, None if they are no shares of one whole. Translated modes go by their order."""
+    """Return the shares of a CPU line, None if they do not add up. Translated modes are recognised by their order."""
     head, _, rest = text.partition(":")
-    found = _PART.findall(rest)
+    words = _PART.findall(rest)
     parts: dict[str, float] = {}
-    for index, (value, word) in enumerate(found):
-        mode = MODES.get(word) or (ORDER[index] if len(found) == len(ORDER) else "")
+    for index, (value, word) in enumerate(words):
+        mode = MODES.get(word) or (MODES_IN_ORDER[index] if len(words) == len(MODES_IN_ORDER) else "")
         share = parse_number(value)
         if mode and share is not None:
             parts[mode] = share / 100
-    if not is_plausible(parts) or not parts.keys() >= CUT_OFF:
+    if not is_plausible(parts) or not parts.keys() >= REQUIRED_MODES:
         return None
     digits = re.sub(r"\D", "", head)
     return CpuLine(cpu_ratios(parts), digits, "" if text.startswith("%") else text)
 
 
 def memory_values(text: str, row: str) -> dict[str, float]:
-    """Sizes of the Mem or Swap line (`row`: by order, the words are translated). A cut number (`+`) is not known."""
-    found = MEMORY.match(text)
-    if not found:
+    """Return the sizes of the Mem or Swap line (`row`, where the words are translated), without cut numbers."""
+    match = MEMORY.match(text)
+    if not match:
         return {}
-    row = next((word for word in found.group(2, 3) if word in TOTAL), row)
+    row = next((word for word in match.group(2, 3) if word in TOTAL_METRICS), row)
     values: dict[str, float] = {}
-    for index, (digits, suffix, cut, word) in enumerate(_SIZE.findall(text[found.end() :])):
+    for index, (digits, suffix, is_cut, word) in enumerate(_SIZE.findall(text[match.end() :])):
         name = _size_name(row, index, word)
-        size = parse_quantity(digits + suffix, UNIT[found[1] or ""])
-        if name and size and not cut:
+        size = parse_quantity(digits + suffix, UNITS[match[1] or ""])
+        if name and size and not is_cut:
             values[name] = size.value
     return values
 
 
 def _size_name(row: str, index: int, word: str) -> str:
-    if index == 0:  # total stands first in every generation and language
-        return TOTAL[row]
+    if index == 0:  # total is first in every version and language
+        return TOTAL_METRICS[row]
     if word == "free":
-        return FREE[row]
+        return FREE_METRICS[row]
     return {"buffers": "node_memory_Buffers_bytes", "avail": "node_memory_MemAvailable_bytes"}.get(
         word, "node_memory_Cached_bytes" if word == "cached" and row == "Swap" else ""
     )
 
 
 def uptime_seconds(text: str) -> int | None:
-    """`up 10 days,  3:04`, `up  1:18`, `up 22 min`, to the minute."""
-    found = UPTIME.search(text)
-    if not found:
+    """Return `up 10 days,  3:04`, `up  1:18`, `up 22 min` in seconds, to the minute."""
+    match = UPTIME.search(text)
+    if not match:
         return None
-    days, hours, minutes, only = (int(part or 0) for part in found.groups())
+    days, hours, minutes, only = (int(part or 0) for part in match.groups())
     return days * 86400 + hours * 3600 + (minutes + only) * 60
 
 
-DEFAULT = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
+DEFAULT_COLUMNS = ["PID", "USER", "PR", "NI", "VIRT", "RES", "SHR", "S", "%CPU", "%MEM", "TIME+", "COMMAND"]
 
 
-SIZES = columns(
+SIZE_COLUMNS = columns(
     {
         "RES": "process_resident_memory_bytes",
         "RSan": "process_rss_anon_bytes",
@@ -151,83 +153,83 @@ SIZES = columns(
     },
     partial(parse_quantity, unit=1024),
 )
-TASK = {
-    **SIZES,
+TASK_COLUMNS = {
+    **SIZE_COLUMNS,
     **columns({"nMaj": "process_major_faults_total", "nMin": "process_minor_faults_total", "nTH": "process_threads"}),
     "%CPU": Column("process_cpu_ratio", parse_percent, quantum=0.001),
     **columns(dict.fromkeys(("TIME", "TIME+", "ZEIT", "ZEIT+"), "process_cpu_seconds_total"), cpu_seconds),
 }
-CACHED_TASKS = 1 << 15  # a frame after the other lists the same
-COMMAND_AT = len(DEFAULT) - 1  # where the command is under translated headers: top's own order
+MAX_CACHED_TASKS = 1 << 15  # frames repeat the same tasks
+COMMAND_INDEX = len(DEFAULT_COLUMNS) - 1  # of the command under translated headers: top's default order
 
 
 @dataclass(slots=True)
 class TaskRows:
-    """The header in force and the tasks already named."""
+    """The current header, and the tasks whose command was yielded."""
 
     source: Source
     odd: ParseErrors
-    columns: Sequence[str] = field(default_factory=lambda: DEFAULT)
-    command: int = COMMAND_AT
+    columns: Sequence[str] = field(default_factory=lambda: DEFAULT_COLUMNS)
+    command_index: int = COMMAND_INDEX
     _named: set[str] = field(default_factory=set)
     _cells: ListingCells = field(default_factory=ListingCells)
-    _read: Mapping[str, Column] = field(default_factory=lambda: TASK)  # the columns before the command
+    _read: Mapping[str, Column] = field(default_factory=lambda: TASK_COLUMNS)  # the columns before the command
 
     def header(self, text: str) -> None:
         self.columns = text.split()
         known = self.columns.index("COMMAND") if "COMMAND" in self.columns else None
-        self.command = min(COMMAND_AT, len(self.columns) - 1) if known is None else known
-        before = self.columns[: self.command]
-        self._read = {title: column for title, column in TASK.items() if title in before}
+        self.command_index = min(COMMAND_INDEX, len(self.columns) - 1) if known is None else known
+        before = self.columns[: self.command_index]
+        self._read = {title: column for title, column in TASK_COLUMNS.items() if title in before}
 
     def rows(self, first: int, texts: Sequence[str], time: Moment | None) -> Iterator[Record]:
-        """Rows that stand one below the other from line `first` on: column by column, unless one of them is odd."""
+        """Yield the records of consecutive rows from line `first` on: column by column unless one of them is odd."""
         splits = self._splits
         words = [text.split(None, splits) for text in texts]
-        if min(map(len, words)) > self.command:
+        if min(map(len, words)) > self.command_index:
             columns = list(zip(*words, strict=False))
-            cells = dict(zip(self.columns, columns[: self.command], strict=False))
-            if read := self._cells.read(self._read, cells):
-                pids, commands = cells["PID"], columns[self.command]
-                for at in [at for at, pid in enumerate(pids) if pid not in self._named]:
-                    user = cells["USER"][at] if "USER" in cells else ""
-                    yield from self._name(first + at, texts[at], (pids[at], commands[at], user), time)
+            cells = dict(zip(self.columns, columns[: self.command_index], strict=False))
+            if converted := self._cells.read(self._read, cells):
+                pids, commands = cells["PID"], columns[self.command_index]
+                for index in [index for index, pid in enumerate(pids) if pid not in self._named]:
+                    user = cells["USER"][index] if "USER" in cells else ""
+                    yield from self._command(first + index, texts[index], pids[index], commands[index], user, time)
                 entities = list(map(_entity, pids, commands))
-                yield Listing("process", read[0], self.source.member, first, texts, "top", entities, time, read[1])
+                member, (values, quanta) = self.source.member, converted
+                yield Listing("process", values, member, first, texts, "top", entities, time, quanta)
                 return
         for line, text in enumerate(texts, first):
             yield from self.row(line, text, time)
 
     def row(self, line: int, text: str, time: Moment | None) -> Iterator[Record]:
         words = text.split(None, self._splits)
-        if len(words) <= self.command:
+        if len(words) <= self.command_index:
             self.odd.note(line, text, "a task of top with fewer fields than its header")
             return
-        cells = dict(zip(self.columns, words[: self.command], strict=False))
-        pid, command = cells["PID"], words[self.command]
-        yield from self._name(line, text, (pid, command, cells.get("USER", "")), time)
-        found = Readings()
-        for title in found.take(self._read, cells):
-            if title in SIZES:
+        cells = dict(zip(self.columns, words[: self.command_index], strict=False))
+        pid, command = cells["PID"], words[self.command_index]
+        yield from self._command(line, text, pid, command, cells.get("USER", ""), time)
+        readings = Readings()
+        for title in readings.take(self._read, cells):
+            if title in SIZE_COLUMNS:
                 self.odd.note(line, text, f"an impossible number in column {title} of top: not used")
         cite = self.source.cite(line, text)
-        yield Sample("process", found.values, cite, "top", _entity(pid, command), time, found.resolution)
+        yield Sample("process", readings.values, cite, "top", _entity(pid, command), time, readings.resolution)
 
     @property
     def _splits(self) -> int:
-        """Blanks at which a row is split; the command, if it stands last, is one word."""
-        return self.command if self.command == len(self.columns) - 1 else -1
+        """The number of splits of a row; the command, if it is last, is one cell."""
+        return self.command_index if self.command_index == len(self.columns) - 1 else -1
 
-    def _name(self, line: int, text: str, who: tuple[str, str, str], time: Moment | None) -> Iterator[Fact]:
-        """The command of a process that was not there yet; `who` are its pid, command and user."""
-        pid, command, user = who
+    def _command(self, line: int, text: str, pid: str, command: str, user: str, time: Moment | None) -> Iterator[Fact]:
+        """Yield the command of a process that was not seen before."""
         if pid not in self._named:
             self._named.add(pid)
             labels = (("pid", pid), ("comm", task_name(command.strip())), ("user", user))
             yield Fact("process.command", command.strip(), self.source.cite(line, text), labels, time)
 
 
-@lru_cache(CACHED_TASKS)
+@lru_cache(MAX_CACHED_TASKS)
 def _entity(pid: str, command: str) -> Entity:
     return process_entity(pid, task_name(command.strip()))
 
@@ -249,9 +251,9 @@ class Frames:
     time: Moment | None = None
     frames: int = 0
     first: tuple[int, str] | None = None
-    old: str = ""  # the CPU line of procps 3.2, if this is one
+    old: str = ""  # the CPU line if it is that of procps 3.2
     values: dict[str, float] = field(default_factory=dict)
-    sizes: int = 0  # memory lines of this frame
+    memory_lines: int = 0  # of this frame
     tasks: TaskRows = field(init=False)
 
     def __post_init__(self) -> None:
@@ -272,31 +274,31 @@ class Frames:
             yield Fact("uptime.seconds", up or UNDER_A_MINUTE, self.source.cite(line, text), time=self.time)
 
     def cpu(self, line: int, text: str) -> Iterator[Record]:
-        found = cpu_values(text)
-        if found is None:
+        cpu = cpu_values(text)
+        if cpu is None:
             self.odd.note(line, text, "CPU figures of top that do not add up: not used")
             return
         self.first = self.first or (line, text)
-        self.old = self.old or found.old
-        if found.cpu:
-            yield Sample("cpu", found.values, self.source.cite(line, text), "top", (("cpu", found.cpu),), self.time)
+        self.old = self.old or cpu.old
+        if cpu.cpu:
+            yield Sample("cpu", cpu.values, self.source.cite(line, text), "top", (("cpu", cpu.cpu),), self.time)
         else:
-            self.values.update(found.values)
+            self.values.update(cpu.values)
 
     def memory(self, line: int, text: str) -> None:
         self.first = self.first or (line, text)
-        self.values.update(memory_values(text, "Mem" if self.sizes == 0 else "Swap"))
-        self.sizes += 1
+        self.values.update(memory_values(text, "Mem" if self.memory_lines == 0 else "Swap"))
+        self.memory_lines += 1
 
     def end(self) -> Iterator[Record]:
-        """The host's figures of a frame, when all its summary lines were read."""
+        """Yield the host's figures of a frame, after all its summary lines."""
         if self.values and self.first:
             yield Sample("system", self.values, self.source.cite(*self.first), "top", time=self.time)
-        self.values, self.first, self.sizes = {}, None, 0
+        self.values, self.first, self.memory_lines = {}, None, 0
 
 
 def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
-    """The first frame of a recording: its CPU figures are since boot, or of the instant in which top started."""
+    """Mark the CPU figures of a recording's first frame: they are since boot, or of the moment in which top started."""
     for record in records:
         if not isinstance(record, Sample | Listing):
             yield record
@@ -306,10 +308,10 @@ def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
         elif record.kind == "cpu":
             yield replace(record, since_boot=True)
         else:
-            used = {name: value for name, value in record.values.items() if "cpu_ratio" in name}
-            if record.kind == "system" and used:
-                yield replace(record, values=used, since_boot=True)
-            if rest := {name: value for name, value in record.values.items() if name not in used}:
+            cpu_values = {name: value for name, value in record.values.items() if "cpu_ratio" in name}
+            if record.kind == "system" and cpu_values:
+                yield replace(record, values=cpu_values, since_boot=True)
+            if rest := {name: value for name, value in record.values.items() if name not in cpu_values}:
                 yield replace(record, values=rest)
 
 
@@ -317,13 +319,13 @@ def without_cpu(records: Iterable[Record]) -> Iterator[Record]:
 def parse_top(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
     """Per frame a Sample of the host and one per task; a Fact process.command per task."""
     frames = Frames(source, odd)
-    held: list[Record] = []  # the first frame, until it is known whether there is a second
+    held: list[Record] = []  # records of the first frame, until a second frame begins
     rows = lines.rows if isinstance(lines, RowLines) else None
     for line, text in lines:
         if rows and ROW.match(text):
             records = frames.tasks.rows(line, [text, *rows(ROW)], frames.time)
         else:
-            records = line_of(frames, line, text)
+            records = parse_line(frames, line, text)
         if frames.frames < 2:
             held.extend(records)
             continue
@@ -333,13 +335,13 @@ def parse_top(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record
         yield from records
     held.extend(frames.end())
     command = parse_command(source.command, "top", with_value="dnpuUwo")
-    second = command is not None and command.options.get("n") == "2"  # of which OSWatcher keeps the second frame only
-    recorded = not second and (frames.old or (command and "b" in command.options))
-    yield from without_cpu(held) if recorded and frames.frames < 2 else held
+    is_second = command is not None and command.options.get("n") == "2"  # OSWatcher keeps only the second frame
+    is_recording = not is_second and (frames.old or (command and "b" in command.options))
+    yield from without_cpu(held) if is_recording and frames.frames < 2 else held
 
 
-def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
-    """What a line of a recording gives; figures of the host come when their frame ends."""
+def parse_line(frames: Frames, line: int, text: str) -> Iterator[Record]:
+    """Yield the records of a line; figures of the host are yielded when their frame ends."""
     if ROW.match(text):  # most lines are rows
         yield from frames.tasks.row(line, text, frames.time)
     elif frame := FRAME.match(text):
@@ -358,7 +360,7 @@ def line_of(frames: Frames, line: int, text: str) -> Iterator[Record]:
 TOP = Parser(
     "top", "top frames", parse_top, opens=re.compile(f"{FRAME.pattern}|{CPU.pattern}|{HEAD.pattern}"),
     continues=any_of(ROW, FRAME, TASKS, CPU, MEMORY, HEAD, blank=True),
-    priority=1,  # before ps, whose header it may resemble
+    priority=1,  # before ps, which has a similar header
 )  # fmt: skip
 
 
@@ -388,7 +390,7 @@ class FramesOfRuns:
         if HEAD.match(text) and text != self.header:
             self.header = text
             self.rows.begin_columns()
-        yield from self._others(line_of(self.frames, number, text))
+        yield from self._others(parse_line(self.frames, number, text))
 
     def _read(self, number: int, text: str) -> Iterator[Record]:
         rows = TaskRows(self.source, self.odd)
@@ -397,7 +399,7 @@ class FramesOfRuns:
         return rows.row(number, text, None)
 
     def _others(self, records: Iterator[Record]) -> Iterator[Record]:
-        """The records but for samples, which go into columns."""
+        """Yield the records except samples, which go into columns."""
         for record in records:
             if isinstance(record, Sample):
                 self.rows.columns.add(record)
@@ -405,7 +407,7 @@ class FramesOfRuns:
                 yield record
 
     def end(self) -> Iterator[Record]:
-        """The host's figures of the frame before."""
+        """Yield the host's figures of the open frame."""
         if self.frames is not None:
             yield from self._others(self.frames.end())
 
@@ -416,7 +418,7 @@ def parse_top_frames(source: Source, content: Content) -> Iterator[Record | Fore
 
 
 def claims(path: str, head: bytes, size: int | None) -> bool:
-    """A long file of OSWatcher, by its name, that begins with a time line and a frame below it."""
+    """Whether a member is a long file of OSWatcher, by its name, that begins with a time line and a frame below it."""
     lines = first_output(head, size) if recorder_of(path).command.startswith("top ") else []
     return len(lines) > 1 and bool(FRAME.match(lines[0]))
 

@@ -1,5 +1,5 @@
-"""Call stacks as tools other than perf write them: pictures, tables of counts, files of viewers, dumps of threads.
+"""Call stacks of tools other than perf: images, tables of counts, files of viewers, dumps of threads.
 
-Each becomes a `Profile` (thpdiag.model.profile). What its weight is stands in `Profile.measures`: samples of CPU time,
+Each becomes a `Profile` (thpdiag.model.profile). `Profile.measures` is what its weight counts: samples of CPU time,
 time off the CPU, calls of a function or threads at one moment are never added up or compared.
 """

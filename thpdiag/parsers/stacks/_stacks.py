@@ -1,8 +1,8 @@
-"""What the parsers of call stacks share: one stack after another to a `Profile`, and what its weight can be.
+"""Helpers of the parsers of call stacks: building a `Profile` from stacks, and deciding what its weight measures.
 
-Few of these formats say what they count. The innermost functions do: a recording of waiting tasks has the scheduler
-there in each stack, one of calls has the same function in each, and one of CPU time has many. Whether the kernel was
-looked at shows likewise: in a recording of CPU time some sample is in the kernel unless the profiler cannot see it.
+Few of these formats state what they count, so the innermost functions decide: in a recording of waiting tasks they are
+those of the scheduler, in one of calls the same function in each stack, in one of CPU time many. Whether the kernel was
+recorded is decided likewise: in a recording of CPU time some sample is in the kernel unless the profiler cannot see it.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from thpdiag.model.profile import NAMELESS, NOBODY
 from thpdiag.parsers._lines import printable
 from thpdiag.parsers.perf._texts import Frames
 
-MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has some 10,000
-MAX_DEPTH = 2_000  # functions of a stack: the kernel records 127, Java programs some 1,000
-MAX_NAME = 2_000  # characters of a function's name
-MIN_SHARE_OF_KIND = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
-SEVERAL = 3  # stacks with one innermost function of the kernel in all of them: somebody counted its calls
-TRACER_FRAMES = 8  # innermost functions among which those of the tracer are
+MAX_STACKS = 1_000_000  # different stacks or rows that are kept; a recording has about 10,000
+MAX_DEPTH = 2_000  # functions of a stack: the kernel records 127, Java programs about 1,000
+MAX_NAME_CHARS = 2_000  # of a function
+MIN_KIND_SHARE = 0.95  # of the weight: a recording of waits or calls has a few damaged stacks
+MIN_CALL_STACKS = 3  # stacks that all end in the same kernel function: its calls were counted
+MAX_TRACER_FRAMES = 8  # innermost functions that may belong to the tracer
 EVENTS = {
     Measure.OFF_CPU: "off-CPU time", Measure.CALLS: "calls", Measure.SNAPSHOT: "threads", Measure.OTHER: "values",
 }  # fmt: skip
@@ -39,14 +39,14 @@ _ENTRY = re.compile(
 
 
 def without_tracer(names: Sequence[str]) -> list[str]:
-    """A stack, leaf first, without the functions of the tracer that took it."""
-    at = next((place for place, name in enumerate(names) if not _TRACER.fullmatch(name)), len(names))
-    return list(names[at:])
+    """Return a stack, leaf first, without the functions of the tracer that took it."""
+    start = next((place for place, name in enumerate(names) if not _TRACER.fullmatch(name)), len(names))
+    return list(names[start:])
 
 
 @lru_cache(maxsize=65536)
 def bare_name(name: str) -> str:
-    """A normalised name; a picture has each some hundred times."""
+    """Return the normalised name; cached, as an image repeats each some hundred times."""
     return normalise(name)
 
 
@@ -57,38 +57,37 @@ def is_entry(name: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def is_kernel_function(name: str) -> bool:
-    """Whether a normalised name is one of the kernel's, as far as we know it."""
+    """Whether a normalised name is a known function of the kernel."""
     return is_entry(name) or any(families()[family].objects is None for family in families_of(name))
 
 
 def shows_kernel(frames: Iterable[Frame]) -> bool:
-    """Whether the kernel is anywhere in a recording."""
+    """Whether a recording has functions of the kernel."""
     return any(frame.kernel or (frame.kernel is None and is_kernel_function(frame.name)) for frame in frames)
 
 
 def with_measure(profile: Profile) -> Profile:
-    """The profile with what its weight is, by what the stacks show where the source does not tell it, and whether it
-    shows the kernel."""
+    """Return the profile with its measure, derived from the stacks where the source has none, and `shows_kernel`."""
     import numpy as np
 
     measures, frames = profile.measures, profile.frames
     if measures is None:
         weights = np.bincount(profile.rows.chain, profile.rows.weight, len(profile.chains)).tolist()
         leaves: dict[str, float] = {}
-        traced, several = 0.0, len(weights)
+        traced, stacks = 0.0, len(weights)
         for chain, weight in zip(profile.chains, weights, strict=True):
-            names = [frames[number].name for number in chain[:TRACER_FRAMES]]
+            names = [frames[number].name for number in chain[:MAX_TRACER_FRAMES]]
             leaf = next((name for name in names if not _TRACER.fullmatch(name)), "")
             leaves[leaf] = leaves.get(leaf, 0.0) + weight
             traced += weight * any(_TRACED.fullmatch(name) for name in names[:3])
-        measures = _measure(leaves, traced, several)
+        measures = _measure(leaves, traced, stacks)
     event = profile.event or ("" if measures is Measure.CPU else EVENTS[measures])
     profile = replace(profile, event=event, measures=measures, shows_kernel=shows_kernel(frames))
     return _without_samples(profile) if measures in (Measure.OFF_CPU, Measure.OTHER) else profile
 
 
 def _without_samples(profile: Profile) -> Profile:
-    """The profile whose weights are no numbers of samples; its rows are what was read."""
+    """Return a profile whose weights are no numbers of samples; the ledger counts its rows."""
     rows = replace(profile.rows, samples=profile.rows.samples * 0)
     ledger = replace(profile.ledger, read=len(rows), kept=len(rows), without_stack=0, unknown_symbol=0)
     facts = {name: text for name, text in profile.facts.items() if name != "counts"}
@@ -96,51 +95,50 @@ def _without_samples(profile: Profile) -> Profile:
 
 
 def _measure(leaves: Mapping[str, float], traced: float, stacks: int) -> Measure:
-    """What is counted, by the weight of each innermost function."""
-    whole = sum(leaves.values())
-    if (
-        whole > 0
-        and sum(weight for name, weight in leaves.items() if _SCHEDULER.fullmatch(name)) >= MIN_SHARE_OF_KIND * whole
-    ):
+    """Return what is counted, by the weight of each innermost function."""
+    total = sum(leaves.values())
+    if total <= 0:
+        return Measure.CPU
+    if sum(weight for name, weight in leaves.items() if _SCHEDULER.fullmatch(name)) >= MIN_KIND_SHARE * total:
         return Measure.OFF_CPU
-    alone = len(leaves) == 1 and stacks >= SEVERAL and all(map(is_kernel_function, leaves))
-    return Measure.CALLS if whole > 0 and (traced >= MIN_SHARE_OF_KIND * whole or alone) else Measure.CPU
+    is_one_function = len(leaves) == 1 and stacks >= MIN_CALL_STACKS and all(map(is_kernel_function, leaves))
+    return Measure.CALLS if traced >= MIN_KIND_SHARE * total or is_one_function else Measure.CPU
 
 
 @dataclass(slots=True)
 class StackBuilder:
-    """Stacks of one event, added up. A function is its name, or (name, object, whether of the kernel)."""
+    """Stacks of one event, added up. A function is its name, or (name, object, whether it is of the kernel)."""
 
     frames: Frames = field(default_factory=Frames)
     counts: StackCounts = field(default_factory=StackCounts)
     odd: dict[str, int] = field(default_factory=dict)
     read: int = 0
-    lonely: int = 0
+    without_stack: int = 0
     unknown: int = 0
     first: Citation | None = None
 
     def frame(self, name: str, dso: str = "", *, kernel: bool | None = None) -> int:
-        """The number of a function."""
-        return self.frames.number(printable(name[:MAX_NAME]), dso[:MAX_NAME], kernel=kernel)
+        """Return the number of a function."""
+        return self.frames.number(printable(name[:MAX_NAME_CHARS]), dso[:MAX_NAME_CHARS], kernel=kernel)
 
     def add(self, stack: Sequence[int], weight: float, cite: Citation, task: Task = NOBODY, samples: int = 0) -> None:
-        """Count a stack, leaf first; what is not whole or not positive is odd."""
+        """Count a stack, leaf first; a weight that is not positive or too large is odd."""
         self.read += samples
         if not 0 < weight < 1e18:
-            self.leave_out("no weight", samples)
+            self.count_odd("no weight", samples)
             return
         if len(self.counts) >= MAX_STACKS:
-            self.leave_out("more stacks than are kept", samples)
+            self.count_odd("more stacks than are kept", samples)
             return
         chain = self.counts.add(stack[:MAX_DEPTH], weight, samples, cite, task)
         if len(stack) > MAX_DEPTH:
             self.counts.cut(chain)
         self.first = self.first or cite
-        self.lonely += samples * (not stack)
+        self.without_stack += samples * (not stack)
         self.unknown += samples * bool(stack and is_unresolved(self.frames.name(stack[0])))
 
-    def leave_out(self, reason: str, samples: int = 1) -> None:
-        """Something that was read and is not kept."""
+    def count_odd(self, reason: str, samples: int = 1) -> None:
+        """Count something that was read and is not kept."""
         self.odd[reason] = self.odd.get(reason, 0) + max(1, samples)
 
     def profile(
@@ -156,7 +154,7 @@ class StackBuilder:
         unlisted: float = 0.0,
         percent: bool = False,
     ) -> Profile:
-        """The profile; `measures` where the source tells it, else it is what the stacks show."""
+        """Return the profile; `measures` where the source states it, else the stacks decide."""
         frames, rows = self.frames.all(), self.counts.rows()
         samples = int(rows.samples.sum())
         profile = Profile(
@@ -168,7 +166,9 @@ class StackBuilder:
             rows=rows,
             stacks=stacks,
             cite=cite,
-            ledger=Ledger(self.read, samples, self.lonely, self.unknown, odd=self.odd, lost=lost, unlisted=unlisted),
+            ledger=Ledger(
+                self.read, samples, self.without_stack, self.unknown, odd=self.odd, lost=lost, unlisted=unlisted
+            ),
             percent_only=percent,
             total_samples=samples or None,
             facts=dict(facts or {}),
@@ -179,15 +179,15 @@ class StackBuilder:
 
 @lru_cache(maxsize=65536)
 def function_name(text: str) -> str:
-    """A function without the offset in it: `compact_zone+213`."""
+    """Return a function without the offset in it: `compact_zone+213`."""
     return OFFSET.sub("", text.strip()) or NAMELESS
 
 
-MAX_BYTES = 32 << 20  # of a picture or a document that is read as a whole; Python's objects are some 8 times as large
+MAX_BYTES = 32 << 20  # of an image or document that is read as a whole; as Python objects it is 8 times as large
 
 
-def bytes_of(content: Content) -> tuple[bytes, bool]:
-    """What a member holds, and whether it is more than is read."""
+def read_bytes(content: Content) -> tuple[bytes, bool]:
+    """Return the content of a member, and whether it is longer than the limit."""
     parts, size = [], 0
     for chunk in content.chunks:
         parts.append(chunk)
@@ -197,8 +197,8 @@ def bytes_of(content: Content) -> tuple[bytes, bool]:
     return b"".join(parts), False
 
 
-def text_of(content: Content) -> tuple[str, bool]:
-    """The same as text."""
-    data, cut = bytes_of(content)
+def read_text(content: Content) -> tuple[str, bool]:
+    """Return the content of a member as text, and whether it is longer than the limit."""
+    data, cut = read_bytes(content)
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     return data.decode(encoding, "replace"), cut

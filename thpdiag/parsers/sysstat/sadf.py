@@ -4,13 +4,13 @@
     web1;600;2026-11-20 03:40:01 UTC;8.00;52.00;17860.00;0.00;9478.00;0.00;0.00;0.00;0.00
     "paging": {"pgpgin": 8.00, "fault": 17860.00, "vmeff-percent": 0.00}     ->  pgpgin/s fault/s %vmeff
 
-Units: those of sar; times have dates and are UTC unless made with -T, -t (local time, `utc` is 0 in trees). The best
-form of sar's data. A header of -d names the columns of the rows below it; with -h all tables stand in one row, where
-`[...]` ends columns that repeat for each CPU or device. -p has one value per line; values of one time and item that
-follow each other are one row. Trees are read line by line, never whole, with limits of depth and length.
-Varies: columns by version and option (`user` with -u, `usr` with -A); sosreport 3.x holds CPU time only, 4.x all; DTD
-2.5 (RHEL 6) to 3.11 differ in what is an attribute and what an element.
-Source: sysstat sadf.c, rndr_stats.c, json_stats.c, xml_stats.c, sadf_misc.c, 9.0 to 12.7; DTD 2.5 to 3.11.
+Units: those of sar; times have dates and are UTC unless made with -T, -t (local time, `utc` is 0 in JSON and XML). The
+best form of sar's data. A header of -d names the columns of the rows below it; with -h one row has all tables, and
+`[...]` ends columns that repeat for each CPU or device. -p has one value per line; consecutive values of one time and
+item are one row. JSON and XML are parsed line by line, never as a whole, with limits of depth and length. Varies:
+columns by version and option (`user` with -u, `usr` with -A); sosreport 3.x has only CPU time, 4.x all; the DTDs 2.5
+(RHEL 6) to 3.11 differ in attributes and elements. Source: sysstat sadf.c, rndr_stats.c, json_stats.c, xml_stats.c,
+sadf_misc.c, 9.0 to 12.7; DTD 2.5 to 3.11.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from thpdiag.model import Clock, Event, Fact, Moment, Problem, ProblemKind, Reco
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, any_of, numbered_lines, parse_member, undecoded_problems
 from thpdiag.parsers._units import parse_number
-from thpdiag.parsers.sysstat._tables import ON_UTC, parse_time, table_of
+from thpdiag.parsers.sysstat._tables import UTC_ZONES, parse_time, table_of
 
 NAME = "sadf"
-At = tuple[int, str]
+Place = tuple[int, str]  # line number and text
 
 
 @dataclass(slots=True)
 class Rows:
-    """Rows of tables, whatever form they stood in, to records. `machine` tells the size of a page."""
+    """Converts rows of tables in any form to records. `machine` decides the size of a page."""
 
     source: Source
     odd: ParseErrors
@@ -43,21 +43,21 @@ class Rows:
     machine: str = ""
     _restarts: set[Moment | None] = field(default_factory=set)
 
-    def row(self, at: At, time: Moment | None, columns: Sequence[str], cells: Sequence[str]) -> Iterator[Sample]:
-        """The Sample of a row of a table, if it is of use."""
-        known = table_of(tuple(columns), self.machine)
-        found = known.row(cells) if known else None
-        if isinstance(found, str):
-            self.odd.note(*at, found)
-        elif found is not None:
-            cite = self.source.cite(*at)
-            yield Sample(found.kind, found.values, cite, self.reader, found.entity, time, found.resolution)
+    def row(self, place: Place, time: Moment | None, columns: Sequence[str], cells: Sequence[str]) -> Iterator[Sample]:
+        """Yield the Sample of a row if it is used."""
+        table = table_of(tuple(columns), self.machine)
+        row = table.row(cells) if table else None
+        if isinstance(row, str):
+            self.odd.note(*place, row)
+        elif row is not None:
+            cite = self.source.cite(*place)
+            yield Sample(row.kind, row.values, cite, self.reader, row.entity, time, row.resolution)
 
-    def restart(self, at: At, time: Moment | None, cpus: str) -> Iterator[Event]:
-        """A restart of the host; every block of rows tells it again."""
+    def restart(self, place: Place, time: Moment | None, cpus: str) -> Iterator[Event]:
+        """Yield a restart of the host once; every block of rows repeats it."""
         if time not in self._restarts:
             self._restarts.add(time)
-            yield Event("restart", self.source.cite(*at), time, {"cpus": cpus} if cpus else {})
+            yield Event("restart", self.source.cite(*place), time, {"cpus": cpus} if cpus else {})
 
 
 D_HEADER = re.compile(r"# hostname;interval;timestamp(?:;|$)")
@@ -66,32 +66,32 @@ D_ROW = re.compile(rf"([^;\s]{{1,255}});(-?\d{{1,9}});({_STAMP});(.+)")
 P_ROW = re.compile(rf"([^;\s]{{1,255}})\t(-?\d{{1,9}})\t({_STAMP})\t(\S{{1,255}})\t(\S{{1,40}})\t(-?[\d.,]+)\s*$")
 P_RESTART = re.compile(rf"([^;\s]{{1,255}})\t-1\t({_STAMP})\tLINUX-RESTART(?:\s+\((\d{{1,5}}) CPUs?\))?\s*$")
 _RESTART = re.compile(r"LINUX-RESTART(?:\s+\((\d{1,5}) CPUs?\))?\s*$")
-_FIRST = frozenset(  # columns of -p that begin a row
+_ROW_STARTS = frozenset(  # of -p, which begin a row
     ("pgpgin/s", "kbmemfree", "kbswpfree", "runq-sz", "pswpin/s", "proc/s", "%user", "%usr", "all", "intr/s")
 )
 _INSTANCE = frozenset(("CPU", "INTR", "DEV", "IFACE", "TTY"))
-MAX_ROW_VALUES = 64  # values of one row; no table has as many
+MAX_ROW_VALUES = 64  # no table has more columns
 _CPU = re.compile(r"cpu(\d{1,5})$")
 
 
 @dataclass(slots=True)
 class PRow:
-    """Values of -p, one on a line, that are one row."""
+    """Values of -p, one per line, that are one row."""
 
-    at: At
+    place: Place
     stamp: str
     item: str
     columns: list[str] = field(default_factory=list)
     cells: list[str] = field(default_factory=list)
 
     def takes(self, stamp: str, item: str, column: str) -> bool:
-        begins = column in _FIRST or (column.startswith("%s") and column.endswith("-10")) or column in self.columns
+        begins = column in _ROW_STARTS or (column.startswith("%s") and column.endswith("-10")) or column in self.columns
         return not begins and len(self.columns) < MAX_ROW_VALUES and (stamp, item) == (self.stamp, self.item)
 
 
 @dataclass(slots=True)
 class RowForms:
-    """The forms of -d and -p, line by line."""
+    """The forms -d and -p, line by line."""
 
     rows: Rows
     host: str = ""
@@ -99,44 +99,44 @@ class RowForms:
     _open: PRow | None = None
 
     def line(self, number: int, text: str) -> Iterator[Record]:
-        """What a line says."""
-        at = (number, text)
-        found = D_ROW.match(text) or P_ROW.match(text)
+        """Yield the records of a line."""
+        place = (number, text)
+        match = D_ROW.match(text) or P_ROW.match(text)
         if D_HEADER.match(text):
             self._columns = text.rstrip().split(";")[3:]
-        elif found:
-            if found[1] != self.host:
+        elif match:
+            if match[1] != self.host:
                 yield from self.end()
-                self.host = found[1]
-                yield Fact("host.name", self.host, self.rows.source.cite(*at))
-            yield from self._d_row(at, found[3], found[4]) if found.re is D_ROW else self._p_value(at, found)
-        elif found := P_RESTART.match(text):
-            yield from self.rows.restart(at, parse_time(found[2]), found[3] or "")
+                self.host = match[1]
+                yield Fact("host.name", self.host, self.rows.source.cite(*place))
+            yield from self._d_row(place, match[3], match[4]) if match.re is D_ROW else self._p_value(place, match)
+        elif match := P_RESTART.match(text):
+            yield from self.rows.restart(place, parse_time(match[2]), match[3] or "")
         elif text.strip():
-            self.rows.odd.note(*at, "not a line of sadf")
+            self.rows.odd.note(*place, "not a line of sadf")
 
-    def _d_row(self, at: At, stamp: str, text: str) -> Iterator[Record]:
+    def _d_row(self, place: Place, stamp: str, text: str) -> Iterator[Record]:
         if restart := _RESTART.match(text):
-            yield from self.rows.restart(at, parse_time(stamp), restart[1] or "")
+            yield from self.rows.restart(place, parse_time(stamp), restart[1] or "")
         elif not text.startswith("COM ") or ";" in text:
             if not self._columns:
-                self.rows.odd.note(*at, "a row of sadf without its header")
+                self.rows.odd.note(*place, "a row of sadf without its header")
             for columns, cells in _tables(self._columns, text.rstrip().split(";")):
                 if cells is None:
-                    self.rows.odd.note(*at, "a row with other columns than its header")
+                    self.rows.odd.note(*place, "a row with other columns than its header")
                 else:
-                    yield from self.rows.row(at, parse_time(stamp), columns, cells)
+                    yield from self.rows.row(place, parse_time(stamp), columns, cells)
 
-    def _p_value(self, at: At, found: re.Match[str]) -> Iterator[Sample]:
-        _, _, stamp, item, column, cell = found.groups()
+    def _p_value(self, place: Place, match: re.Match[str]) -> Iterator[Sample]:
+        _, _, stamp, item, column, cell = match.groups()
         if self._open is None or not self._open.takes(stamp, item, column):
             yield from self.end()
-            self._open = PRow(at, stamp, item)
+            self._open = PRow(place, stamp, item)
         self._open.columns.append(column)
         self._open.cells.append(cell)
 
     def end(self) -> Iterator[Sample]:
-        """The row that -p left open, as -d would print it."""
+        """Yield the open row of -p, as -d would print it."""
         row, self._open = self._open, None
         if row is None:
             return
@@ -145,34 +145,34 @@ class RowForms:
             cpu = _CPU.match(row.item)
             columns = ["INTR" if columns[0] in ("all", "intr/s") else "CPU", *columns]
             cells = [cpu[1] if cpu else row.item, *cells]
-        yield from self.rows.row(row.at, parse_time(row.stamp), columns, cells)
+        yield from self.rows.row(row.place, parse_time(row.stamp), columns, cells)
 
 
 def _tables(columns: Sequence[str], cells: Sequence[str]) -> Iterator[tuple[Sequence[str], Sequence[str] | None]]:
-    """The tables of a row: one, or with -h all; cells of None do not fit their columns."""
-    if tuple(columns) == ("INTR", "CPU*"):  # `all`, and each CPU if they were asked for
+    """Yield the tables of a row: one, or with -h all; cells of None do not fit their columns."""
+    if tuple(columns) == ("INTR", "CPU*"):  # `all`, and each CPU if requested
         yield ("INTR", "all"), cells[:2]
         return
-    repeating = [place for place, column in enumerate(columns) if column.endswith("[...]")]
+    repeating = [index for index, column in enumerate(columns) if column.endswith("[...]")]
     if not repeating:
         yield columns, cells if len(cells) == len(columns) else None
         return
     end = repeating[0] + 1
     begin = max((p for p in range(end) if columns[p] in _INSTANCE), default=0)
     width, others = end - begin, len(columns) - (end - begin)
-    times, left = divmod(len(cells) - others, width)
-    if len(repeating) > 1 or left or times < 1:  # several that repeat: which cell is whose cannot be told
+    times, remainder = divmod(len(cells) - others, width)
+    if len(repeating) > 1 or remainder or times < 1:  # ambiguous
         yield columns, None
         return
     group = [column.removesuffix("[...]") for column in columns[begin:end]]
     yield columns[:begin], cells[:begin]
-    for turn in range(times):
-        yield group, cells[begin + turn * width : begin + (turn + 1) * width]
+    for index in range(times):
+        yield group, cells[begin + index * width : begin + (index + 1) * width]
     yield columns[end:], cells[begin + times * width :]
 
 
 def read(source: Source, lines: Lines, reader: str = NAME, host: str = "", machine: str = "") -> Iterator[Record]:
-    """A Sample per row and entity, an event per restart. An installed sadf prints of a known host and machine."""
+    """A Sample per row and entity, an event per restart. With an installed sadf, host and machine are known."""
     odd = ParseErrors(source, reader)
     forms = RowForms(Rows(source, odd, reader, machine), host)
     for number, text in lines:
@@ -181,10 +181,10 @@ def read(source: Source, lines: Lines, reader: str = NAME, host: str = "", machi
     yield from odd.problems()
 
 
-Columns = Mapping[str, str]  # attribute to column
+Columns = Mapping[str, str]  # column by attribute
 MAX_NAME_CHARS = 255
 MAX_DEPTH = 32
-MAX_TOKEN_CHARS = 1 << 16  # characters of one string or number
+MAX_TOKEN_CHARS = 1 << 16  # of one string or number
 MAX_LINE_BYTES = 64 << 20
 _MODES = ("nice", "iowait", "steal", "irq", "soft", "guest", "gnice", "idle", "usr", "user", "sys", "system")
 _CPU_COLUMNS = {mode: f"%{mode}" for mode in _MODES}
@@ -211,18 +211,18 @@ TABLES: Mapping[str, tuple[Columns, ...]] = {
         for what in ("cpu", "io", "mem")
     },
 }
-WANTED = {*TABLES, "timestamp", "cpu-load", "cpu-load-all", "interrupts", "int-global", "boot", "restarts"}
-_INSIDE = frozenset(("cpu", "irq"))  # elements of XML whose parent is the activity
+USED_NAMES = {*TABLES, "timestamp", "cpu-load", "cpu-load-all", "interrupts", "int-global", "boot", "restarts"}
+_CHILD_ELEMENTS = frozenset(("cpu", "irq"))  # XML elements whose parent is the activity
 _FACTS = {"release": "kernel.release", "nodename": "host.name", "machine": "kernel.arch"}
 
 
 class TreeError(ValueError):
-    """The text is no tree that sadf writes, or ends early."""
+    """The text is not JSON or XML of sadf, or it ends early."""
 
 
 @dataclass(slots=True)
 class Node:
-    """An element of XML, an object or array of JSON that did not end yet; what stands in an array has its name."""
+    """An open XML element, JSON object or array; elements of an array have its name."""
 
     name: str
     line: int
@@ -234,13 +234,13 @@ class Node:
 
 @dataclass(slots=True)
 class Tree:
-    """Takes the parts of a tree in order and makes records of them."""
+    """Takes the parts of JSON or XML in order and makes records of them."""
 
     rows: Rows
     line: int = 1
     time: Moment | None = None
     stack: list[Node] = field(default_factory=list)
-    facts: dict[str, str] = field(default_factory=dict)  # as last said: files may be appended to each other
+    facts: dict[str, str] = field(default_factory=dict)  # last values: files may be concatenated
     _made: dict[str, str] = field(default_factory=dict)
 
     def open(self, node: Node) -> None:
@@ -251,7 +251,7 @@ class Tree:
         self.stack.append(node)
 
     def scalar(self, line: int, name: str, text: str) -> Iterator[Record]:
-        """Something about the host."""
+        """Yield a fact of the host."""
         text = text[:MAX_NAME_CHARS].rstrip()
         if self.facts.get(name) == text or not text or not text.isprintable():
             return
@@ -265,13 +265,13 @@ class Tree:
             yield Fact("cpu.count", int(count), cite)
         elif name in ("file-date", "file-utc-time"):
             self._made[name] = text
-        elif name == "timezone" and text in ON_UTC:  # other words than these are of several zones
+        elif name == "timezone" and text in UTC_ZONES:  # other abbreviations are ambiguous
             self.facts[name] = text
             yield Fact("host.utc_offset", 0.0, cite, time=parse_time(f"{' '.join(self._made.values())} UTC"))
 
     def element(self, node: Node, parent: str = "") -> Iterator[Record]:
-        """An activity, or one of its instances, with all it says."""
-        activity, line, given = parent if node.name in _INSIDE else node.name, node.line, node.values
+        """Yield the records of an activity, or of one of its instances."""
+        activity, line, given = parent if node.name in _CHILD_ELEMENTS else node.name, node.line, node.values
         if activity == "timestamp":
             self.time = _moment(given)
         elif activity in ("cpu-load", "cpu-load-all"):
@@ -291,32 +291,32 @@ class Tree:
 
 
 def _moment(given: Mapping[str, str]) -> Moment | None:
-    found = parse_time(f"{given.get('date', '')} {given.get('time', '')}")
-    if found is None or given.get("utc", "1") == "0":
-        return found
-    return Moment(found.seconds, Clock.UTC)
+    moment = parse_time(f"{given.get('date', '')} {given.get('time', '')}")
+    if moment is None or given.get("utc", "1") == "0":
+        return moment
+    return Moment(moment.seconds, Clock.UTC)
 
 
-_FLAT = r'\{[^{}\[\]"]*(?:"[^"\\]*"[^{}\[\]"]*)*\}'  # an object in one line, as sadf prints activities
+_FLAT = r'\{[^{}\[\]"]*(?:"[^"\\]*"[^{}\[\]"]*)*\}'  # an object on one line, as sadf prints activities
 _TOKEN = re.compile(_FLAT + r'|"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 @dataclass(slots=True)
 class JsonTree(Tree):
-    """JSON, of which no string goes over a line end."""
+    """JSON in which no string contains a line end."""
 
     key: str | None = None
-    waiting: bool = False  # a key was read, its value was not
+    awaits_value: bool = False  # after a key and its colon
     begun: bool = False
 
     def feed(self, text: str) -> Iterator[Record]:
-        at = 0
-        for found in _TOKEN.finditer(text):
-            if text[at : found.start()].strip():
+        position = 0
+        for match in _TOKEN.finditer(text):
+            if text[position : match.start()].strip():
                 raise TreeError("a string is broken")
-            at = found.end()
-            yield from self._token(found[0])
-        if text[at:].strip():
+            position = match.end()
+            yield from self._token(match[0])
+        if text[position:].strip():
             raise TreeError("a string is broken")
 
     def end(self) -> Iterator[Record]:
@@ -329,17 +329,17 @@ class JsonTree(Tree):
             within = self.stack[-1] if self.stack else None
             name = within.name if within and within.is_array else self.key or ""
             self.open(Node(name, self.line, is_array=token == "["))
-            self.key, self.waiting, self.begun = None, False, True
-            if len(token) > 1 and name in WANTED:
+            self.key, self.awaits_value, self.begun = None, False, True
+            if len(token) > 1 and name in USED_NAMES:
                 self.stack[-1].values = _flat_values(token)
-            if len(token) > 1:  # an object whole; one that nobody asks for is not looked into
+            if len(token) > 1:  # a complete object; an unused one is not parsed
                 yield from self._close(is_array=False)
         elif token in "}]":
             yield from self._close(is_array=token == "]")
         elif token == ":":
-            self.waiting = True
+            self.awaits_value = True
         elif token == ",":
-            self.key, self.waiting = None, False
+            self.key, self.awaits_value = None, False
         else:
             yield from self._scalar(_scalar_text(token))
 
@@ -354,7 +354,7 @@ class JsonTree(Tree):
         if not self.stack:
             raise TreeError("a value outside of any element")
         within = self.stack[-1]
-        if not within.is_array and not self.waiting:
+        if not within.is_array and not self.awaits_value:
             self.key = text
         elif self.key is not None:
             within.values[self.key] = text
@@ -383,11 +383,11 @@ def _scalar_text(token: str) -> str:
 
 @dataclass(slots=True)
 class XmlTree(Tree):
-    """XML; declared entities, which sadf never has, are refused."""
+    """XML. Declared entities, which sadf never has, are refused."""
 
-    found: list[Record] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
     parser: expat.XMLParserType = field(default_factory=lambda: expat.ParserCreate("utf-8"))
-    fed: int = 1  # line
+    fed: int = 1  # last line given to the parser
 
     def __post_init__(self) -> None:
         parser = self.parser
@@ -411,8 +411,8 @@ class XmlTree(Tree):
             failure = error
         except expat.ExpatError as error:
             failure = TreeError(f"not valid XML: {expat.errors.messages.get(error.code, 'broken')}")
-        found, self.found = self.found, []
-        yield from found
+        records, self.records = self.records, []
+        yield from records
         if failure:
             self.line = min(self.line, self.parser.CurrentLineNumber)
             raise failure
@@ -421,9 +421,9 @@ class XmlTree(Tree):
         node = Node(name, self.parser.CurrentLineNumber, given)
         self.open(node)
         if name == "timestamp":
-            self.found.extend(self.element(node))
+            self.records.extend(self.element(node))
         elif name == "host":
-            self.found.extend(self.scalar(node.line, "nodename", given.get("nodename", "")))
+            self.records.extend(self.scalar(node.line, "nodename", given.get("nodename", "")))
 
     def _text(self, text: str) -> None:
         if self.stack and len(self.stack[-1].text) < MAX_NAME_CHARS * 4:
@@ -436,11 +436,11 @@ class XmlTree(Tree):
             return
         if not node.children and not node.values and text:
             if parent.name == "host":
-                self.found.extend(self.scalar(node.line, node.name, text))
+                self.records.extend(self.scalar(node.line, node.name, text))
             else:
                 parent.values[node.name] = text
         elif node.values and node.name != "timestamp":
-            self.found.extend(self.element(node, parent.name))
+            self.records.extend(self.element(node, parent.name))
 
     def _refuse(self, *_: object) -> None:
         raise TreeError("it declares entities, which sadf never does")
@@ -459,14 +459,14 @@ def _read_tree(source: Source, content: Content, form: type[JsonTree | XmlTree])
     yield from odd.problems()
 
 
-MIN_BULK_BYTES = 64 * 1024  # bytes of rows; what is shorter is read line by line
+MIN_BULK_BYTES = 64 * 1024  # shorter rows are read line by line
 _JSON = re.compile(rb'\s*\{\s*"sysstat"\s*:')
 _XML = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]{0,200}\?>\s*)?"
     rb"(?:<sysstat[\s>]|<!DOCTYPE\s+(?:sysstat\b|\w+[^<]{0,200}\bsysstat\b))"
 )
 _OPENS = re.compile(f"{D_HEADER.pattern}|{P_ROW.pattern}")
-_FORM_BYTES = 1 << 16  # in which the form shows, and what ends a line
+_HEAD_BYTES = 1 << 16  # start of the member that decides its form
 
 belongs = any_of(D_HEADER, D_ROW, P_ROW, P_RESTART)
 
@@ -476,7 +476,7 @@ def _form(head: bytes) -> type[JsonTree | XmlTree] | None:
 
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:
-    """A tree of whatever size; rows if they are many and there is nothing else."""
+    """Whether a member is JSON or XML of any size, or long and nothing but rows."""
     if _form(head):
         return True
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
@@ -487,10 +487,10 @@ def _claims(path: str, head: bytes, size: int | None) -> bool:
 
 def read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
     """The same as columns: a Series per entity."""
-    from thpdiag.parsers._table import as_series  # numpy: only where there is a recording
+    from thpdiag.parsers._table import as_series  # imports numpy, so only where there is a recording
 
     head = b""
-    while len(head) < _FORM_BYTES and (chunk := next(content.chunks, b"")):
+    while len(head) < _HEAD_BYTES and (chunk := next(content.chunks, b"")):
         head += chunk
     whole = Content(chain((head,), content.chunks), content.size)
     if form := _form(head):

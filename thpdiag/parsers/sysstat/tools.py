@@ -1,25 +1,25 @@
 """mpstat, iostat and pidstat (sysstat).
 
-mpstat (sysstat): CPU time by mode, for all CPUs together and for each.
+mpstat: CPU time by mode, for all CPUs together and for each.
 
     06:09:58     CPU    %usr   %nice    %sys %iowait    %irq   %soft  %steal  %guest  %gnice   %idle
     06:09:59     all    4.00    0.00   46.50    0.00    0.00    0.00    0.00    0.00    0.00   49.50
 
 Units: percent of the CPU, or of all. %sys is the kernel without interrupts, guests are not in %usr.
-Varies: %user and an intr/s column up to 8.x, %gnice from 10.1. Further tables of -A and -I (interrupts by CPU) hold
-nothing of use here. Without an interval the one report is an average since boot; its header has the time of its rows.
+Varies: %user and an intr/s column up to 8.x, %gnice from 10.1. Other tables of -A and -I (interrupts by CPU) are not
+used. Without an interval the only report is an average since boot; its header has the time of its rows.
 Source: sysstat mpstat.c, 8.1 to 12.6.
 
-iostat (sysstat): its CPU line. The device tables between are recognised and not used.
+iostat: the CPU line. The device tables between are recognised and not used.
 
     avg-cpu:  %user   %nice %system %iowait  %steal   %idle
               22.00    0.00   50.50    0.50    0.00   27.00
 
-Units: percent of all CPUs; %system has interrupts in it. The first report of a run is an average since boot (unless
+Units: percent of all CPUs; %system includes interrupts. The first report of a run is an average since boot (unless
 started with -y). Varies: time lines before each report (-t) in the locale's form, ISO, or `Time: 11:01:52`; further
 device columns. Source: sysstat iostat.c, 7.0 to 12.6.
 
-pidstat (sysstat): CPU time, page faults and memory of tasks per interval.
+pidstat: CPU time, page faults and memory of tasks per interval.
 
     06:09:50      UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command
     06:09:51        0     17684 311996.00      0.00  278744  212732   0.86  python3
@@ -27,9 +27,9 @@ pidstat (sysstat): CPU time, page faults and memory of tasks per interval.
 Units: VSZ and RSS in KiB, rates per second, percent of one CPU; -1.00 means not available. With --human numbers have
 suffixes and percent signs.
 Varies: one table per report, or with -h one table of all columns under `# Time`, where Time is the epoch in 10.1.5 and
-with -H, else a clock time. The date stands in the first line only. UID is absent before 10.1.4 and USER with -U; with
+with -H, else a clock time. Only the first line has the date. UID is absent before 10.1.4 and with -U (then USER); with
 -t the process is TGID and its threads are further rows (not used). A report whose header has the time of its rows, or
-which is the only one under `# Time`, is an average since the start of the tasks.
+the only one under `# Time`, is an average since the start of the tasks.
 Source: sysstat pidstat.c, 9.0 to 12.6.
 """
 
@@ -69,12 +69,12 @@ MPSTAT_HEADER = re.compile(rf"{CLOCK}\s+CPU\s+%us(?:e)?r\s+%nice\s+%sys\s+%iowai
 MPSTAT_OTHER_HEADER = re.compile(rf"{CLOCK}\s+(?:CPU|NODE)\s+\S")
 MPSTAT_ROW = re.compile(rf"{CLOCK}\s+(?:all|\d{{1,5}})\s+[\d.,]+(?:\s+[\d.,]+)*\s*$")
 MPSTAT_AVERAGE = re.compile(rf"{AVERAGE_WORD}\s+(?:CPU|NODE|all|\d{{1,5}})\s")
-SHARE_QUANTUM = 0.0001  # two decimals of a percent
+SHARE_QUANTUM = 0.0001  # two decimals of percent
 
 
 @lru_cache(64)
-def _places(columns: tuple[str, ...]) -> Mapping[str, int]:
-    """In which column each mode stands."""
+def _column_indices(columns: tuple[str, ...]) -> Mapping[str, int]:
+    """Return the index of each mode's column."""
     return {mode: columns.index(column) for column, mode in MODES.items() if column in columns}
 
 
@@ -85,7 +85,7 @@ def _mpstat_sample(
     if len(cells) != len(columns):
         odd.note(*at, "a row of mpstat with other columns than its header")
         return
-    places = _places(columns)
+    places = _column_indices(columns)
     parts = {mode: value for mode, place in places.items() if (value := parse_share(cells[place])) is not None}
     if len(parts) < len(places) or not is_plausible(parts):
         odd.note(*at, "CPU shares of mpstat that do not add up to 100 %: not used")
@@ -98,7 +98,7 @@ def _mpstat_sample(
 
 @with_errors("mpstat")
 def read_mpstat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Sample of the host per row `all`, one per CPU for the others; averages at the end are left out."""
+    """A Sample of the host per row `all`, one per CPU for other rows; averages at the end are omitted."""
     times = Times(source=source)
     columns: tuple[str, ...] = ()
     for line, text in lines:
@@ -128,26 +128,26 @@ IOSTAT_TIME = re.compile(rf"(?:Time: |({DATE})[ T])({CLOCK})(Z|[+-]\d\d:?\d\d)?\
 
 
 def iostat_values(columns: list[str], cells: list[str]) -> dict[str, float] | None:
-    """The shares of a CPU line; None if they are not all shares."""
+    """Return the shares of a CPU line; None if they are not all shares."""
     if len(columns) != len(cells):
         return None
     shares = {column: parse_share(cell) for column, cell in zip(columns, cells, strict=True)}
-    found = {column: value for column, value in shares.items() if value is not None}
-    if len(found) < len(shares) or not is_plausible(found):
+    known = {column: value for column, value in shares.items() if value is not None}
+    if len(known) < len(shares) or not is_plausible(known):
         return None
-    return cpu_ratios_of_totals({MODES[column]: value for column, value in found.items() if column in MODES})
+    return cpu_ratios_of_totals({MODES[column]: value for column, value in known.items() if column in MODES})
 
 
 def _iostat_time(text: str, clock: Times) -> Moment | None:
-    """The moment of a time line; the date stands in it or is not known."""
-    found = IOSTAT_TIME.match(text)
-    if not found:
+    """Return the moment of a time line; a line without a date uses that of the clock."""
+    match = IOSTAT_TIME.match(text)
+    if not match:
         return None
-    times = Times(found[1], source=clock.source) if found[1] else clock
-    row = times.row(found[2])
-    if row is None or row.time is None or not found[3]:
+    times = Times(match[1], source=clock.source) if match[1] else clock
+    row = times.row(match[2])
+    if row is None or row.time is None or not match[3]:
         return row.time if row else None
-    return zoned_moment(row.time.seconds, found[3]) if row.time.clock is Clock.LOCAL else row.time
+    return zoned_moment(row.time.seconds, match[3]) if row.time.clock is Clock.LOCAL else row.time
 
 
 @with_errors("iostat")
@@ -166,14 +166,14 @@ def read_iostat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Reco
         elif IOSTAT_TIME.match(text):
             time = _iostat_time(text, clock)
         elif columns and text.strip():
-            found, reports = iostat_values(columns, text.split()), reports + 1
+            values, reports = iostat_values(columns, text.split()), reports + 1
             columns = []
-            if found is None:
+            if values is None:
                 odd.note(line, text, "CPU shares of iostat that do not add up: not used")
                 continue
-            resolution = dict.fromkeys(found, 0.0001)
+            resolution = dict.fromkeys(values, SHARE_QUANTUM)
             boot = reports == 1 and not (command and "y" in command.options)
-            yield Sample("system", found, source.cite(line, text), "iostat", (), time, resolution, boot)
+            yield Sample("system", values, source.cite(line, text), "iostat", (), time, resolution, boot)
             time = None
 
 
@@ -198,15 +198,15 @@ def _number(text: str) -> Quantity | None:
 
 
 def _percent(text: str) -> Quantity | None:
-    found = _number(text)
-    return found and Quantity(found.value / 100, found.resolution / 100)
+    number = _number(text)
+    return number and Quantity(number.value / 100, number.resolution / 100)
 
 
 def _kib(text: str) -> Quantity | None:
-    return parse_quantity(text.rstrip("%"), 1024)  # no factor for the whole column: --human gives units of its own
+    return parse_quantity(text.rstrip("%"), 1024)  # per cell, because --human prints other units
 
 
-TASK = {
+TASK_COLUMNS = {
     **columns(dict.fromkeys(("%usr", "%user"), "process_cpu_ratio.user"), _percent),
     **columns({"%system": "process_cpu_ratio.system", "%CPU": "process_cpu_ratio"}, _percent),
     **columns({"minflt/s": "process_minor_faults_total:rate", "majflt/s": "process_major_faults_total:rate"}, _number),
@@ -216,17 +216,17 @@ TASK = {
 
 
 @lru_cache(64)
-def _read_columns(titles: tuple[str, ...]) -> Mapping[str, Column]:
-    return {title: TASK[title] for title in titles if title in TASK}
+def _used_columns(titles: tuple[str, ...]) -> Mapping[str, Column]:
+    return {title: TASK_COLUMNS[title] for title in titles if title in TASK_COLUMNS}
 
 
-def _is_pidstat(text: str) -> bool:
-    """Empty lines stand between the reports."""
+def _is_pidstat_line(text: str) -> bool:
+    """Whether it is a line of pidstat; empty lines are between the reports."""
     return not text.strip() or bool(PIDSTAT_ROW.match(text)) or _is_pidstat_header(text)
 
 
 def _is_pidstat_header(text: str) -> bool:
-    """A header of the rows, or of the averages below them."""
+    """Whether it is a header of the rows, or of the averages below them."""
     return ("PID" in text or "TGID" in text) and bool(PIDSTAT_HEADER.match(text) or PIDSTAT_OTHER_HEADER.match(text))
 
 
@@ -247,30 +247,30 @@ class PidstatTable:
             return
         named = dict(zip(self.columns, cells, strict=True))
         pid = named.get("TGID") or named.get("PID") or ""
-        if not pid.isdecimal():  # a thread's row: its process has its own
+        if not pid.isdecimal():  # a thread's row
             return
-        found, printed = Readings(), {title: cell for title, cell in named.items() if not cell.startswith("-1")}
-        for title in found.take(_read_columns(self.columns), printed):
+        readings, printed = Readings(), {title: cell for title, cell in named.items() if not cell.startswith("-1")}
+        for title in readings.take(_used_columns(self.columns), printed):
             self.odd.note(line, text, f"an impossible number in column {title} of pidstat: not used")
-        if found.values:
-            who = process_entity(pid, _comm(named.get("Command", "").strip()))
+        if readings.values:
+            entity = process_entity(pid, _comm(named.get("Command", "").strip()))
             cite, boot = self.source.cite(line, text), bool(timed.average)
-            yield Sample("process", found.values, cite, "pidstat", who, timed.time, found.resolution, boot)
+            yield Sample("process", readings.values, cite, "pidstat", entity, timed.time, readings.resolution, boot)
 
 
 def _comm(command: str) -> str:
-    """The task's name; with -l there is a command line, which may be longer than a name can be."""
-    line = command.startswith(("/", "./", "../")) or " -" in command or len(command) > MAX_COMM_CHARS
-    return task_name(command) if line and not command.startswith("kworker/") else command
+    """Return the task's name; with -l there is a command line, which may be longer than a name can be."""
+    is_line = command.startswith(("/", "./", "../")) or " -" in command or len(command) > MAX_COMM_CHARS
+    return task_name(command) if is_line and not command.startswith("kworker/") else command
 
 
 @with_errors("pidstat")
 def read_pidstat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Sample per row and process; averages at the end are left out."""
+    """A Sample per row and process; averages at the end are omitted."""
     table = PidstatTable(source, odd, Times(source=source))
     command = parse_command(source.command, "pidstat", with_value="pCGTe")
-    held: list[Sample] = []  # rows of the first time under `# Time`: since boot if there is no second
-    alone = command is None or command.interval() is None
+    held: list[Sample] = []  # rows of the first time under `# Time`: since boot if there is no other
+    is_single = command is None or command.interval() is None
     for line, text in lines:
         if banner := BANNER.match(text):
             table.times.date = banner[3]
@@ -279,16 +279,16 @@ def read_pidstat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Rec
             table.columns = tuple(table.times.header(text).split())
         elif text.strip() and not PIDSTAT_AVERAGE.match(text):
             for sample in table.row(line, text):
-                if alone and not table.times.header_time and (not held or held[0].time == sample.time):
+                if is_single and not table.times.header_time and (not held or held[0].time == sample.time):
                     held.append(sample)
                     continue
                 yield from held
-                held, alone = [], False
+                held, is_single = [], False
                 yield sample
     yield from (replace(sample, since_boot=True) for sample in held)
 
 
 PIDSTAT = Parser(
     "pidstat", "pidstat tables", read_pidstat, opens=re.compile(f"{BANNER.pattern}|{PIDSTAT_HEADER.pattern}"),
-    continues=_is_pidstat, confirm=any_of_first(4, PIDSTAT_HEADER),
+    continues=_is_pidstat_line, confirm=any_of_first(4, PIDSTAT_HEADER),
 )  # fmt: skip
