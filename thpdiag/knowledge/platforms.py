@@ -169,7 +169,7 @@ def settings_of_switched_profile(name: str, version: str) -> Mapping[str, str] |
 
 def respects_boot_line(version: str) -> bool:
     """Whether tuned does not change `enabled` if the boot line sets it; an unknown version is assumed to be new."""
-    return not version or _numbers(version) >= _numbers(_start_up_data()["tuned"]["respects_boot_line"])
+    return not version or _numbers(version) >= _numbers(_start_up_data()["tuned"]["looks_at_boot_line"])
 
 
 def tuned_version(release: str) -> str:
