@@ -99,7 +99,11 @@ def _is_ruled_out(
     is_denied = bool(relevant) and all(map(_cannot_fire, relevant)) and any(map(is_decided, relevant))
     if is_denied and not is_larger and not may_be_elsewhere:
         return True
-    return _has_no_demand(demand.metric, demand.per_second / times if is_larger else demand.per_second, views)
+    limit = demand.per_second / times if is_larger else demand.per_second
+    # Requests of smaller huge pages are not in the counters of /proc/vmstat.
+    has_smaller_sizes = any(f.name == SMALLER_SIZES and f.value == "always" for v in views for f in v.state.facts)
+    metrics = (demand.metric, "" if has_smaller_sizes else demand.requests)
+    return any(_has_no_demand(metric, limit, views) for metric in metrics if metric)
 
 
 def _cannot_fire(outcome: RuleOutcome) -> bool:
@@ -134,6 +138,7 @@ def _zero_reading(metric: str, view: StateView, views: Sequence[StateView]) -> Z
 
 
 VETO_MECHANISM = "not-applicable"  # a context rule of this mechanism suppresses all findings about huge pages
+SMALLER_SIZES = "thp.smaller_sizes"
 DECIDING_SETTINGS = ("thp.enabled", "thp.defrag")  # settings that decide whether a state is the current one
 
 

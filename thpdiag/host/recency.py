@@ -24,6 +24,7 @@ from thpdiag.model import Case, Citation, Clock, Event, Moment, Profile, Sample,
 from thpdiag.model.case import begin_of, end_of
 
 MIN_UPTIME_SECONDS = 3600.0  # a host booted more recently may not have its usual load yet
+MIN_SESSION_UPTIME_SECONDS = 86_400.0  # the minutes of a terminal session are negligible against a day
 MAX_DELAY_SECONDS = 60.0  # records that end at most this much later count as simultaneous
 FAULTS = "node_vmstat_pgfault"  # never 0 on a kernel that counts events
 WALL_CLOCKS = (Clock.UTC, Clock.LOCAL)
@@ -54,12 +55,34 @@ def zero_readings(tracks: Iterable[Track], case: Case) -> Iterator[ZeroReading]:
         captures = (f.time for f in case.facts if f.name == "capture.time" and root_of(f.cite.member) == root)
         times = [moment for moment in ([time] if time else captures) if moment]
         is_placed = time.clock in WALL_CLOCKS if time else bool(root) and len(track) == 1
+        if not is_placed and (session_zero := _session_zero(track, case)):
+            yield session_zero
         if not is_placed or len({moment.clock for moment in times}) != 1:
             continue
         for anchor in anchors_of_boot(case.anchors, track.cite(len(track) - 1))[:1]:
             zero = ZeroReading(min(times), max(times), anchor.zero.plus(anchor.within), member)
             if zero.boot.clock is zero.first.clock and zero.uptime >= MIN_UPTIME_SECONDS:
                 yield zero
+
+
+def _session_zero(track: Track, case: Case) -> ZeroReading | None:
+    """Return the reading of 0 in a terminal session that shows the uptime but no dates, at least a day after the boot.
+
+    Commands that follow the reading ran minutes later: if a counter did not move in more than a day, it did not start
+    to move in these minutes, since the operator read it because of the problem.
+    """
+    member, time = track.table.member, track.samples[-1].time
+    uptimes = {
+        float(f.value)
+        for f in case.facts
+        if f.name == "uptime.seconds" and f.cite.member == member and not f.provenance
+    }
+    restarts = (e for state in case.states for e in state.events if e.kind == "restart" and e.cite.member == member)
+    if (time and time.clock in WALL_CLOCKS) or not uptimes or any(True for _ in restarts):
+        return None
+    zero = ZeroReading(*[Moment(min(uptimes), Clock.BOOT)] * 2, Moment(0.0, Clock.BOOT), member)
+    is_one_boot = max(uptimes) - min(uptimes) < MIN_SESSION_UPTIME_SECONDS
+    return zero if is_one_boot and zero.uptime >= MIN_SESSION_UPTIME_SECONDS else None
 
 
 def covers_state(zero: ZeroReading, state: State, case: Case) -> bool:

@@ -12,11 +12,13 @@ from thpdiag.knowledge.yaml_nodes import load_shipped
 class Demand(NamedTuple):
     """The counter of demand for a mechanism, and the rate per second below which the demand is negligible.
 
-    Rates of huge pages are for pages of 2 MiB.
+    `requests` is a counter of requests without which the mechanism cannot occur; the same limit applies to it. Rates of
+    huge pages are for pages of 2 MiB.
     """
 
     metric: str
     per_second: float
+    requests: str = ""
 
     @property
     def of_huge_pages(self) -> bool:
@@ -46,7 +48,9 @@ def mechanisms() -> dict[str, Mechanism]:
     """Return all mechanisms by name."""
     result = {}
     for name, row in load_shipped("mechanisms.yaml")["mechanisms"].items():
-        demand = Demand(row["demand"]["of"], row["demand"]["per_hour"] / 3600) if "demand" in row else None
+        demand = None
+        if known := row.get("demand"):
+            demand = Demand(known["of"], known["per_hour"] / 3600, known.get("for", ""))
         looks_like, leads_to = tuple(row.get("looks_like", ())), tuple(row.get("leads_to", ()))
         noun = row.get("noun", name.replace("-", " "))
         result[name] = Mechanism(name, row["title"], row["sentence"], row["kind"], demand, looks_like, leads_to, noun)
