@@ -80,7 +80,7 @@ from collections.abc import Iterator
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, Row, counts_of, matches, snapshots, system_samples, with_errors
-from thpdiag.parsers._time import UNDER_A_MINUTE, day_seconds
+from thpdiag.parsers._time import MAX_UNDER_A_MINUTE, day_seconds
 from thpdiag.parsers._units import parse_count, parse_fraction
 
 TICKS_PER_SECOND = 100
@@ -197,7 +197,7 @@ def _command(source: Source, number: int, line: str, found: re.Match[str]) -> It
     if not time and found[1]:
         of_day = day_seconds(f"{found[1]}:{found[2]}:{found[3] or '00'}", found[4] or "")
         time = None if of_day is None else Moment(of_day, Clock.DAY)
-    yield Fact("uptime.seconds", seconds or UNDER_A_MINUTE, cite, time=time)
+    yield Fact("uptime.seconds", seconds or MAX_UNDER_A_MINUTE, cite, time=time)
     yield Sample("system", {"node_load1": float(found[10].replace(",", "."))}, cite, UPTIME.name, time=time)
 
 
