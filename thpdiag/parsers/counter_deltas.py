@@ -44,7 +44,7 @@ MAX_ROWS = 100_000
 
 
 class _Column(NamedTuple):
-    index: int
+    position: int
     counter: str
     is_delta: bool
     is_rate: bool
@@ -65,9 +65,9 @@ def _columns(header: str) -> tuple[list[_Column], int | None]:
 
 def _values(text: str, columns: Sequence[_Column]) -> dict[str, float] | None:
     words = text.split()
-    if len(words) <= columns[-1].index or not all(_NUMBER.fullmatch(words[column.index]) for column in columns):
+    if len(words) <= columns[-1].position or not all(_NUMBER.fullmatch(words[column.position]) for column in columns):
         return None
-    return {column.counter: float(words[column.index]) for column in columns}
+    return {column.counter: float(words[column.position]) for column in columns}
 
 
 def _confirm(lines: list[str]) -> bool:
