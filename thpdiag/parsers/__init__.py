@@ -1,11 +1,11 @@
-"""All parsers, found, not registered: every `Parser` (lines) and `BulkParser` (bytes) that a module here defines.
+"""Discovery of all parsers: every `Parser` (lines) and `BulkParser` (bytes) that a module of this package defines.
 
-A small format is a constant of a file that holds several; most files have one `PARSER`, or a `BULK_PARSER`, or both.
-Modules of this folder and of the rooms in it (`collectl/`, `procfs/`) are searched, `_names` and deeper rooms are not.
+Parsers are not registered. Most modules define one `PARSER`, one `BULK_PARSER`, or both; a module with several small
+formats defines one constant for each. The modules of this folder and of its subpackages (`collectl/`, `procfs/`) are
+searched; modules whose name begins with `_` and deeper packages are not.
 
-A run imports only the modules of the formats that its input opens. How each begins stands in `formats.json`, of which
-`line_formats` and `bulk_formats` are made; it is written from the modules by `BLESS=1` and
-tests/parsers/test_formats.py.
+A run imports only the modules whose formats occur in its input. `formats.json` lists how each format begins;
+`line_formats` and `bulk_formats` read it. tests/parsers/test_formats.py with `BLESS=1` writes it from the modules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCES_FILE = Path(__file__).with_name("sources.json")
 
 @dataclass(frozen=True)
 class DeferredParser:
-    """How the blocks of a format begin; its module is imported where one does."""
+    """How the blocks of a line format begin. The module of the parser is imported only when such a block occurs."""
 
     name: str
     module: str
@@ -40,7 +40,7 @@ class DeferredParser:
     priority: int = 0
 
     def opens_at(self, text: str) -> bool:
-        """Whether a block may begin at this line. Few lines have one of the words: few patterns are compiled."""
+        """Return whether a block may begin at this line. Words come first, so that few patterns are compiled."""
         return (not self.words or any(word in text for word in self.words)) and bool(self.opens.match(text))
 
     @cached_property
@@ -58,7 +58,7 @@ class DeferredParser:
 
 @dataclass(frozen=True)
 class DeferredBulkParser:
-    """How the members of a format begin; its module is imported where one does."""
+    """How the members of a bulk format begin. The module of the parser is imported only when such a member occurs."""
 
     name: str
     module: str
@@ -72,7 +72,7 @@ class DeferredBulkParser:
         return re.compile(self.starts.encode("latin-1"), self.flags)
 
     def claims(self, path: str, head: bytes, size: int | None) -> bool:
-        """Whether the whole member is of this format."""
+        """Return whether the whole member has this format."""
         if (size is not None and size < self.min_size) or (self.starts and not self.opens.match(head)):
             return False
         return self.load().claims(path, head, size)
@@ -84,7 +84,7 @@ class DeferredBulkParser:
 
 @cache
 def line_formats() -> tuple[DeferredParser, ...]:
-    """The parsers of lines shipped with thpdiag, by name, not imported."""
+    """Return the line formats shipped with thpdiag, sorted by name, without importing their modules."""
     rows = json.loads(FORMATS_FILE.read_bytes())["lines"]
     lists = ({**row, "words": tuple(row.get("words", ())), "suffixes": tuple(row.get("suffixes", ()))} for row in rows)
     return tuple(DeferredParser(**row) for row in lists)
@@ -92,31 +92,31 @@ def line_formats() -> tuple[DeferredParser, ...]:
 
 @cache
 def bulk_formats() -> tuple[DeferredBulkParser, ...]:
-    """The parsers of whole members as bytes, by name, not imported."""
+    """Return the formats of whole members, sorted by name, without importing their modules."""
     return tuple(DeferredBulkParser(**row) for row in json.loads(FORMATS_FILE.read_bytes())["bytes"])
 
 
 @cache
 def all_parsers() -> tuple[Parser, ...]:
-    """The parsers of lines shipped with thpdiag, by name."""
+    """Return the line parsers shipped with thpdiag, sorted by name."""
     return tuple(parser for _, _, parser in constants() if isinstance(parser, Parser))
 
 
 @cache
 def bulk_parsers() -> tuple[BulkParser, ...]:
-    """The parsers of whole members as bytes, by name."""
+    """Return the parsers of whole members, sorted by name."""
     return tuple(parser for _, _, parser in constants() if isinstance(parser, BulkParser))
 
 
 @cache
 def constants() -> tuple[tuple[str, str, Parser | BulkParser], ...]:
-    """Each parser with the module and the constant that hold it first, by name of the parser."""
-    found: dict[int, tuple[str, str, Parser | BulkParser]] = {}
+    """Return (module, constant, parser) for each parser, with the first constant that holds it, sorted by its name."""
+    parsers: dict[int, tuple[str, str, Parser | BulkParser]] = {}
     for module in _modules():
         for constant, value in vars(module).items():
             if isinstance(value, Parser | BulkParser):
-                found.setdefault(id(value), (module.__name__.removeprefix(f"{__name__}."), constant, value))
-    return tuple(sorted(found.values(), key=lambda row: row[2].name))
+                parsers.setdefault(id(value), (module.__name__.removeprefix(f"{__name__}."), constant, value))
+    return tuple(sorted(parsers.values(), key=lambda row: row[2].name))
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -136,9 +136,9 @@ def _modules() -> Iterator[ModuleType]:
 
 @cache
 def parsers_of_names() -> dict[str, list[str]]:
-    """The parsers that give each fact and metric of the vocabulary; of what is derived from others there are none.
+    """Return the parsers that yield each fact and metric of the vocabulary; derived names have none.
 
-    Written by `BLESS=1` and tests/parsers/test_readers.py from what all parsers read in their fixtures.
+    tests/parsers/test_readers.py with `BLESS=1` writes the file from the records of all fixtures.
     """
-    found: dict[str, list[str]] = json.loads(SOURCES_FILE.read_text("utf-8"))
-    return found
+    parsers: dict[str, list[str]] = json.loads(SOURCES_FILE.read_text("utf-8"))
+    return parsers

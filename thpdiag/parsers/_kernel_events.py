@@ -1,13 +1,13 @@
-"""Times from events of the kernel: of compaction, of direct reclaim, of a collapse by khugepaged, by task and purpose.
+"""Durations from kernel events: compaction, direct reclaim, collapse by khugepaged, by task and purpose.
 
-A time is from the event that begins it to the one that ends it in the same task. What a cut, lost events or a second
-beginning leave without its other end is not known, and never counted as nothing.
+A duration is the time from the begin event to the end event in the same task. If a cut, lost events or a second begin
+event leave an event without its partner, the duration is unknown; it is never counted as zero.
 
-Who compacts, and what for: `mm_compaction_try_to_compact_pages` comes before direct compaction only and has the order
-and the flags of the request. Flags of huge pages of programs have a name of their own (GFP_TRANSHUGE); printed as a
-number they have the bits of GFP_HIGHUSER_MOVABLE, __GFP_NOWARN, __GFP_COMP and __GFP_NOMEMALLOC together, as no other
-request has (since 5.1). A task that compacts in mode sync without that event obeys vm.compact_memory. kcompactd,
-khugepaged and kswapd work in the background.
+Purpose of a compaction: `mm_compaction_try_to_compact_pages` precedes direct compaction only, and has the order and the
+flags of the request. Requests for huge pages of programs have the flags GFP_TRANSHUGE; printed as a number, they have
+the bits of GFP_HIGHUSER_MOVABLE, __GFP_NOWARN, __GFP_COMP and __GFP_NOMEMALLOC together, which no other request has
+(since 5.1). A task that compacts in mode sync without that event executes vm.compact_memory. kcompactd, khugepaged and
+kswapd work in the background.
 Source: include/trace/events/compaction.h, huge_memory.h, vmscan.h, kmem.h; mm/compaction.c, mm/khugepaged.c.
 """
 
@@ -31,7 +31,7 @@ PURPOSES: Mapping[str, tuple[str, ...]] = {
     RECLAIM: (HUGE_PAGE, OTHER, UNKNOWN, BACKGROUND),
     COLLAPSE: (BACKGROUND, COMMAND),
 }
-PAIRS = {
+PAIRS = {  # event -> (kind, whether it is the begin event)
     "mm_compaction_begin": (COMPACTION, True),
     "mm_compaction_end": (COMPACTION, False),
     "mm_vmscan_direct_reclaim_begin": (RECLAIM, True),
@@ -42,33 +42,33 @@ PAIRS = {
 REQUEST = "mm_compaction_try_to_compact_pages"
 FRAGMENTING = "mm_page_alloc_extfrag"
 EVENTS = (*PAIRS, REQUEST, FRAGMENTING)
-# What the kernel counts in /proc/vmstat as well. Beside 14,864 compact_stall and 4,958 allocstall there were 14,515 and
-# 4,841 of the first two in a window that was 2 % shorter (6.18). mm_compaction_begin is of each zone, and of kcompactd
-# too.
+# Events that the kernel also counts in /proc/vmstat. A window 2 % shorter than one with 14,864 compact_stall and 4,958
+# allocstall had 14,515 and 4,841 of the first two events (6.18). mm_compaction_begin occurs once per zone, and also for
+# kcompactd.
 COUNTERS: Mapping[str, str] = {
     REQUEST: "node_vmstat_compact_stall",
     "mm_vmscan_direct_reclaim_begin": "node_allocstall_total",
     "try_to_compact_pages": "node_vmstat_compact_stall",
 }
-MAX_DISTRIBUTIONS = 20  # callers, by name and purpose, of which the spread of durations is given
-MAX_ROWS = 300  # of a recording
+MAX_DISTRIBUTIONS = 20  # callers, by name and purpose, whose distribution of durations is reported
+MAX_ROWS = 300  # rows of the series of one recording
 MIN_ROW_SECONDS = 1.0
-LOST_REQUEST_SECONDS = 0.05  # a request so short after the beginning of the recording may stand before it
-STALE_REQUEST_SECONDS = 0.01  # from a request, or the end of its last run, to a run that cannot be of it any more
+LOST_REQUEST_SECONDS = 0.05  # the request of a run this early may precede the beginning of the recording
+STALE_REQUEST_SECONDS = 0.01  # a run this long after a request, or after its last run, does not belong to it
 MIN_THP_ORDER = 9
-KERNEL_THREAD = re.compile(r"(?:kcompactd|kswapd)\d+$|khugepaged$|kcompac$|khugepa$")  # of function_graph seven signs
+KERNEL_THREAD = re.compile(r"(?:kcompactd|kswapd)\d+$|khugepaged$|kcompac$|khugepa$")  # function_graph prints 7 letters
 _ORDER = re.compile(r"\border[=:] ?(-?\d{1,3})\b")
 _FLAGS = re.compile(r"\bgfp_(?:mask|flags)[=:] ?(\S{1,400})")
-_NUMERIC = re.compile(r"(?:0x(?P<hex>[0-9a-f]{1,16})|(?P<decimal>\d{1,19}))\)?,?$")
+_NUMERIC_FLAGS = re.compile(r"(?:0x(?P<hex>[0-9a-f]{1,16})|(?P<decimal>\d{1,19}))\)?,?$")
 # GFP_TRANSHUGE since 5.1: HIGHMEM, MOVABLE, NOWARN, COMP, NOMEMALLOC (include/linux/gfp_types.h).
 _THP_BITS = 1 << 1 | 1 << 3 | 1 << 13 | 1 << 18 | 1 << 19
 _SYNC = re.compile(r"\bmode=sync\b|\bsync: 1\b")
 _SUCCEEDED = re.compile(r"\bstatus[=:] ?(?:succeeded|1)\b")
-_WHOLE_NUMBER = re.compile(r"\bfragmenting[=:] ?(\d{1,9})\b")
+_FRAGMENTING_FIELD = re.compile(r"\bfragmenting[=:] ?(\d{1,9})\b")
 
 
 class KernelEvent(NamedTuple):
-    """One line of a trace. `rest` are the fields of the event as printed."""
+    """One line of a trace. `rest` holds the fields of the event as printed."""
 
     seconds: float
     comm: str
@@ -79,9 +79,8 @@ class KernelEvent(NamedTuple):
     text: str
 
 
-@dataclass(slots=True)
-class _Open:
-    """What began and has not ended."""
+class _OpenRun(NamedTuple):
+    """A compaction, reclaim or collapse that has begun and not ended."""
 
     seconds: float
     purpose: str
@@ -96,60 +95,64 @@ class _Duration(NamedTuple):
 
 @dataclass(slots=True)
 class _Request:
-    """A request for direct compaction of a task; `last` is when it, or a run for it, was seen last."""
+    """A request of a task for direct compaction; `last_seen` is its time, or the end of the last run that served it."""
 
     purpose: str
-    last: float
+    last_seen: float
 
 
 @dataclass(slots=True)
 class Durations:
-    """Takes the events in order; `first` and `last` are the times of the first and last line, of any event."""
+    """Collects durations from events in order.
+
+    `first` and `last` are the times of the first and last line of any event; `lost` is the number of lost events, as
+    far as the tracer reports it.
+    """
 
     source: Source
     reader: str
     clock: Clock = Clock.BOOT
     first: float | None = None
     last: float | None = None
-    lost: int = 0  # events, as far as the tracer counts them
+    lost: int = 0
     lost_line: tuple[int, str] | None = None
     unpaired: int = 0
-    _open: dict[tuple[str, str], _Open] = field(default_factory=dict)  # by task and kind
+    _open: dict[tuple[str, str], _OpenRun] = field(default_factory=dict)  # by task and kind
     _requests: dict[str, _Request] = field(default_factory=dict)  # by task
-    _names: dict[str, str] = field(default_factory=dict)
-    _done: dict[tuple[str, str, str], list[_Duration]] = field(default_factory=lambda: defaultdict(list))
-    _seen: set[str] = field(default_factory=set)  # names of events
+    _names: dict[str, str] = field(default_factory=dict)  # by task
+    _durations: dict[tuple[str, str, str], list[_Duration]] = field(default_factory=lambda: defaultdict(list))
+    _event_names: set[str] = field(default_factory=set)
     _fragmenting: list[tuple[float, int, str]] = field(default_factory=list)
-    _begun: tuple[int, str] | None = None  # line of the first event
+    _first_event: tuple[int, str] | None = None  # its line
 
     def see(self, seconds: float) -> None:
-        """A line of the trace, of whatever event."""
+        """Note the time of a line, of any event."""
         self.first = seconds if self.first is None else min(self.first, seconds)
         self.last = seconds if self.last is None else max(self.last, seconds)
 
     def lose(self, count: int, line: int, text: str) -> None:
-        """The tracer says that events are missing here: of what has begun the end may be among them."""
+        """Note that the tracer lost events here; the ends of open runs may be among them."""
         self.lost += count
         self.lost_line = self.lost_line or (line, text)
         self.forget()
 
     def forget(self) -> None:
-        """What has begun is not known to end."""
+        """Drop all open runs and requests, because their ends are unknown."""
         self.unpaired += len(self._open)
         self._open.clear()
         self._requests.clear()
 
     def take(self, event: KernelEvent) -> None:
         self.see(event.seconds)
-        self._seen.add(event.name)
-        self._begun = self._begun or (event.line, event.text)
+        self._event_names.add(event.name)
+        self._first_event = self._first_event or (event.line, event.text)
         if event.comm and not event.comm.startswith("<"):
             self._names[event.pid] = event.comm
         if event.name == REQUEST:
             self._requests[event.pid] = _Request(_purpose_of_request(event.rest), event.seconds)
         elif event.name == FRAGMENTING:
-            found = _WHOLE_NUMBER.search(event.rest)
-            if found and int(found[1]):
+            match = _FRAGMENTING_FIELD.search(event.rest)
+            if match and int(match[1]):
                 self._fragmenting.append((event.seconds, event.line, event.text))
         elif (kind := PAIRS[event.name])[1]:
             self._begin(kind[0], event)
@@ -158,38 +161,38 @@ class Durations:
 
     def _begin(self, kind: str, event: KernelEvent) -> None:
         if kind == COLLAPSE and not _SUCCEEDED.search(event.rest):
-            return  # given up before anything is copied
+            return  # the collapse failed before it copied anything
         key = (event.pid, kind)
         self.unpaired += key in self._open
-        self._open[key] = _Open(event.seconds, self._purpose(kind, event))
+        self._open[key] = _OpenRun(event.seconds, self._purpose(kind, event))
 
     def _end(self, kind: str, event: KernelEvent) -> None:
-        begun = self._open.pop((event.pid, kind), None)
-        if begun is None:
-            self.unpaired += kind != COLLAPSE  # what fails early has no beginning
+        run = self._open.pop((event.pid, kind), None)
+        if run is None:
+            self.unpaired += kind != COLLAPSE  # a collapse that fails early has no begin event
             return
-        seconds = event.seconds - begun.seconds
+        seconds = event.seconds - run.seconds
         if seconds < 0:
             self.unpaired += 1
             return
         if (request := self._requests.get(event.pid)) and kind == COMPACTION:
-            request.last = event.seconds
-        self._done[kind, begun.purpose, event.pid].append(_Duration(begun.seconds, seconds, event.line, event.text))
+            request.last_seen = event.seconds
+        self._durations[kind, run.purpose, event.pid].append(_Duration(run.seconds, seconds, event.line, event.text))
 
     def done(self, kind: str, event: KernelEvent, seconds: float, order: int | None) -> None:
-        """What a tool measured itself, in a task, for a block of this order (-1: for none); `event` is its end."""
-        names = {name for name, (of, _) in PAIRS.items() if of == kind}
-        self._seen |= {*names, REQUEST} if order is not None else names
-        self._begun = self._begun or (event.line, event.text)
+        """Add a duration that a tool measured; `event` is its end, `order` that of the requested block (-1: none)."""
+        names = {name for name, (pair_kind, _) in PAIRS.items() if pair_kind == kind}
+        self._event_names |= {*names, REQUEST} if order is not None else names
+        self._first_event = self._first_event or (event.line, event.text)
         self._names[event.pid] = event.comm
         if KERNEL_THREAD.match(event.comm):
             purpose = BACKGROUND
-        elif order is None or order > 3:  # the kernel's costly order: larger blocks are for caches, or huge pages
+        elif order is None or order > 3:  # above the kernel's costly order the block is for a cache or a huge page
             purpose = UNKNOWN
         else:
             purpose = COMMAND if order < 0 else OTHER
         begin = event.seconds - seconds
-        self._done[kind, purpose, event.pid].append(_Duration(begin, seconds, event.line, event.text))
+        self._durations[kind, purpose, event.pid].append(_Duration(begin, seconds, event.line, event.text))
 
     def _purpose(self, kind: str, event: KernelEvent) -> str:
         if KERNEL_THREAD.match(event.comm):
@@ -200,38 +203,37 @@ class Durations:
             return _purpose_of_request(event.rest)
         request = self._requests.get(event.pid)
         is_sync = _SYNC.search(event.rest) is not None
-        if request and not (is_sync and event.seconds - request.last > STALE_REQUEST_SECONDS):
+        if request and not (is_sync and event.seconds - request.last_seen > STALE_REQUEST_SECONDS):
             return request.purpose
-        early = self.first is None or event.seconds - self.first < LOST_REQUEST_SECONDS
-        return COMMAND if is_sync and REQUEST in self._seen and not early else UNKNOWN
+        is_early = self.first is None or event.seconds - self.first < LOST_REQUEST_SECONDS
+        return COMMAND if is_sync and REQUEST in self._event_names and not is_early else UNKNOWN
 
     def records(self) -> Iterator[Record]:
-        """Seconds so far by task and purpose, second by second; the spread of the durations; what was lost."""
+        """Yield problems, the distributions of durations, and samples of cumulative seconds by kind and purpose."""
         yield from self._problems()
         yield from self._distributions()
-        if self.first is None or self.last is None:
-            return
-        edges = _edges(self.first, self.last)
-        if len(edges) < 2:
-            return
-        yield from self._rows_of_host(edges)
+        if self.first is not None and self.last is not None and len(edges := _edges(self.first, self.last)) > 1:
+            yield from self._samples(edges)
 
-    def _rows_of_host(self, edges: list[float]) -> Iterator[Record]:
-        """Zero is known of what would have been recorded: of both ends of a pair, and of requests."""
+    def _samples(self, edges: list[float]) -> Iterator[Record]:
+        """Yield one sample per edge.
+
+        A sum of zero is reported only if the events were recorded: both events of a pair, and requests for compaction.
+        """
         columns: dict[str, list[tuple[float, _Duration | None]]] = {}
         for kind, purposes in PURPOSES.items():
-            if not {name for name, (of, _) in PAIRS.items() if of == kind} <= self._seen:
+            if not {name for name, (pair_kind, _) in PAIRS.items() if pair_kind == kind} <= self._event_names:
                 continue
             for purpose in purposes:
-                found = [d for (k, p, _), own in self._done.items() if (k, p) == (kind, purpose) for d in own]
-                told = REQUEST in self._seen or kind != COMPACTION or purpose == BACKGROUND
-                if found or (told and purpose != UNKNOWN):
-                    columns[f"node_{kind}_seconds_total.{purpose}"] = _sums(edges, found)
-        if FRAGMENTING in self._seen:
+                durations = [d for (k, p, _), ds in self._durations.items() if (k, p) == (kind, purpose) for d in ds]
+                is_recorded = REQUEST in self._event_names or kind != COMPACTION or purpose == BACKGROUND
+                if durations or (is_recorded and purpose != UNKNOWN):
+                    columns[f"node_{kind}_seconds_total.{purpose}"] = _sums(edges, durations)
+        if FRAGMENTING in self._event_names:
             columns["node_extfrag_events_total"] = _counts(edges, self._fragmenting)
-        line, text = self._begun or (0, "")
-        for at, edge in enumerate(edges):
-            cells = [column[at] for column in columns.values()]
+        line, text = self._first_event or (0, "")
+        for index, edge in enumerate(edges):
+            cells = [column[index] for column in columns.values()]
             latest = max((d for _, d in cells if d), key=lambda d: d.begin, default=None)
             line, text = (latest.line, latest.text) if latest else (line, text)
             values = {name: value for name, (value, _) in zip(columns, cells, strict=True)}
@@ -239,12 +241,12 @@ class Durations:
                 yield Sample("system", values, self.source.cite(line, text), self.reader, (), Moment(edge, self.clock))
 
     def _distributions(self) -> Iterator[Fact]:
-        """The longest first: its caller is the one to look at."""
+        """Yield the distribution of durations of each caller, the largest sum first."""
         callers: dict[tuple[str, str, str], list[_Duration]] = defaultdict(list)
         tasks: dict[tuple[str, str, str], set[str]] = defaultdict(set)
-        for (kind, purpose, pid), found in self._done.items():
+        for (kind, purpose, pid), durations in self._durations.items():
             caller = (kind, purpose, self._names.get(pid, "<...>"))
-            callers[caller] += found
+            callers[caller] += durations
             tasks[caller].add(pid)
         ranked = sorted(callers, key=lambda caller: (-sum(d.seconds for d in callers[caller]), caller))
         for caller in ranked[:MAX_DISTRIBUTIONS]:
@@ -263,44 +265,43 @@ class Durations:
             if kind == COMPACTION:
                 yield Fact("compaction.longest", round(longest.seconds, 9), cite, labels, moment)
 
-    def _share(self, found: list[_Duration]) -> str:
-        """Of the time of the recording; nothing where that is not known."""
-        whole = 0.0 if self.first is None or self.last is None else self.last - self.first
-        return f"{100 * sum(d.seconds for d in found) / whole:.3g} % of the time; " if whole else ""
+    def _share(self, durations: list[_Duration]) -> str:
+        """Describe the share of the recording's time, or return "" if that time is unknown."""
+        total = 0.0 if self.first is None or self.last is None else self.last - self.first
+        return f"{100 * sum(d.seconds for d in durations) / total:.3g} % of the time; " if total else ""
 
     def _problems(self) -> Iterator[Problem]:
-        if self.lost_line and self._seen:
+        if self.lost_line and self._event_names:
             count = f"{self.lost:,}" if self.lost else "an unknown number of"
             text = f"the tracer lost {count} events: times that they would begin or end are not known"
             yield Problem(self.source.cite(*self.lost_line), text, ProblemKind.DAMAGED, self.reader)
-        if self._begun and (left := self.unpaired + len(self._open)):
+        if self._first_event and (left := self.unpaired + len(self._open)):
             text = "events whose beginning or end is not in the recording: how long that took is not known"
-            yield Problem(self.source.cite(*self._begun), text, ProblemKind.ODD, self.reader, left)
+            yield Problem(self.source.cite(*self._first_event), text, ProblemKind.ODD, self.reader, left)
 
 
 def _purpose_of_request(rest: str) -> str:
-    """What a large block is for, by the flags and the order of the request."""
+    """Return the purpose of a requested block, from the flags and the order of the request."""
     flags, order = _FLAGS.search(rest), _ORDER.search(rest)
     if flags is None or order is None:
         return UNKNOWN
     if "GFP_TRANSHUGE" in flags[1]:
         return HUGE_PAGE
-    number = _NUMERIC.match(flags[1])
+    number = _NUMERIC_FLAGS.match(flags[1])
     if number is None:
         return OTHER
     mask = int(number["hex"], 16) if number["hex"] else int(number["decimal"])
     if mask & _THP_BITS == _THP_BITS:
         return HUGE_PAGE
-    return OTHER if int(order[1]) < MIN_THP_ORDER else UNKNOWN  # before 5.1 the bits lie elsewhere
+    return OTHER if int(order[1]) < MIN_THP_ORDER else UNKNOWN  # before 5.1 the flags have other bits
 
 
 def _nearest_rank(by_length: list[_Duration], share: float) -> _Duration:
-    """The nearest rank."""
     return by_length[max(0, ceil(share * len(by_length)) - 1)]
 
 
 def format_seconds(seconds: float) -> str:
-    """As people say it; three digits are more than the clock of a busy host is good for."""
+    """Format a duration with three digits, which is more than the clock of a busy host resolves."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
@@ -308,48 +309,49 @@ def format_seconds(seconds: float) -> str:
 
 
 def _edges(first: float, last: float) -> list[float]:
-    """From the beginning to the end, a second or more apart."""
+    """Return times from the first to the last, at least `MIN_ROW_SECONDS` apart."""
     step = max(MIN_ROW_SECONDS, (last - first) / MAX_ROWS)
     count = int((last - first) / step)
-    edges = [first + step * at for at in range(count + 1)]
-    if count and last - edges[-1] > step / 2:
-        edges.append(last)
-    elif count:
+    edges = [first + step * index for index in range(count + 1)]
+    if count and last - edges[-1] <= step / 2:
         edges[-1] = last
     elif last > first:
         edges.append(last)
     return edges
 
 
-def _sums(edges: list[float], found: Iterable[_Duration]) -> list[tuple[float, _Duration | None]]:
-    """Seconds up to each edge, and what began last before it; what reaches over an edge counts on both sides of it."""
-    waiting = sorted(found, key=lambda d: d.begin)
+def _sums(edges: list[float], durations: Iterable[_Duration]) -> list[tuple[float, _Duration | None]]:
+    """Return the seconds up to each edge and the duration that began last before it.
+
+    A duration that spans an edge is divided at the edge.
+    """
+    waiting = sorted(durations, key=lambda d: d.begin)
     sums: list[tuple[float, _Duration | None]] = []
-    total, at, latest = 0.0, 0, None
+    total, index, latest = 0.0, 0, None
     running: list[_Duration] = []
     for edge in edges:
-        while at < len(waiting) and waiting[at].begin < edge:
-            latest = waiting[at]
+        while index < len(waiting) and waiting[index].begin < edge:
+            latest = waiting[index]
             running.append(latest)
-            at += 1
+            index += 1
         total += sum(d.seconds for d in running if d.begin + d.seconds <= edge)
         running = [d for d in running if d.begin + d.seconds > edge]
         sums.append((round(total + sum(edge - d.begin for d in running), 9), latest))
     return sums
 
 
-def _counts(edges: list[float], found: list[tuple[float, int, str]]) -> list[tuple[float, _Duration | None]]:
-    """Events up to each edge."""
-    marks = [_Duration(seconds, 0.0, line, text) for seconds, line, text in sorted(found)]
+def _counts(edges: list[float], events: list[tuple[float, int, str]]) -> list[tuple[float, _Duration | None]]:
+    """Return the number of events up to each edge, and the last of them."""
+    marks = [_Duration(seconds, 0.0, line, text) for seconds, line, text in sorted(events)]
     counts: list[tuple[float, _Duration | None]] = []
-    at = 0
+    count = 0
     for edge in edges:
-        while at < len(marks) and marks[at].begin <= edge:
-            at += 1
-        counts.append((float(at), marks[at - 1] if at else None))
+        while count < len(marks) and marks[count].begin <= edge:
+            count += 1
+        counts.append((float(count), marks[count - 1] if count else None))
     return counts
 
 
 def comm_of(text: str) -> str:
-    """A task's name, harmless to print."""
+    """Return a task name without blanks at its ends and without unprintable characters."""
     return printable(text.strip())

@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DAY = 86400
-UNDER_A_MINUTE = 59  # seconds; the most that `up 0 min` may be, so that the boot lies before all that was recorded
+MAX_UNDER_A_MINUTE = 59  # seconds: the upper bound of `up 0 min`, so that the boot precedes all that was recorded
 _OFFSET = re.compile(r"[+-]\d{4}", re.ASCII)
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d):(\d\d(?:[.,]\d{1,9})?)", re.ASCII)
 
 
 def day_seconds(text: str, half: str = "") -> float | None:
-    """`10:33:08[.123]`, with `half` AM or PM on a 12-hour clock; None if it is no time of day."""
-    found = _CLOCK.fullmatch(text)
-    if not found:
+    """Parse `10:33:08[.123]`, with `half` AM or PM on a 12-hour clock; None if it is not a time of day."""
+    match = _CLOCK.fullmatch(text)
+    if not match:
         return None
-    hour, minute, second = int(found[1]), int(found[2]), float(found[3].replace(",", "."))
+    hour, minute, second = int(match[1]), int(match[2]), float(match[3].replace(",", "."))
     if half:
         hour = hour % 12 + (12 if half.upper().startswith("P") else 0)
     return hour * 3600 + minute * 60 + second if hour < 24 and minute < 60 and second < 61 else None
 
 
 def date_seconds(year: int, month: int, day: int) -> float | None:
-    """Seconds of a calendar day's midnight on the clock it was read from."""
+    """Return the seconds since 1970 of a day's midnight, on the clock that the date was read from; None if invalid."""
     try:
         return datetime(year, month, day, tzinfo=UTC).timestamp()
     except ValueError:
@@ -41,7 +41,7 @@ def date_seconds(year: int, month: int, day: int) -> float | None:
 
 
 def utc_offset(text: str | None) -> int | None:
-    """Seconds ahead of UTC of `+0530`: sign, hours, minutes. No zone is more than 14 hours from UTC."""
+    """Parse `+0530` (sign, hours, minutes) to seconds ahead of UTC. No zone is more than 14 hours from UTC."""
     if text is None or not _OFFSET.fullmatch(text):
         return None
     seconds = int(text[1:3]) * 3600 + int(text[3:5]) * 60
@@ -52,7 +52,7 @@ def utc_offset(text: str | None) -> int | None:
 
 @dataclass(slots=True)
 class DayClock:
-    """Reads clock times in order and counts midnights: a jump back of more than 12 hours is the next day.
+    """Converts clock times, in order, to moments and counts midnights: a jump back of more than 12 hours is a new day.
 
     `midnight` is the first day's midnight where a date is known (`clock` LOCAL), else 0 (`clock` DAY).
     """
@@ -69,22 +69,22 @@ class DayClock:
         return Moment(self.midnight + seconds, self.clock)
 
     def all_at(self, seconds: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same of many times in a row: seconds on the clock."""
+        """Convert many times in order; return seconds on the clock."""
         import numpy as np
 
         first = self._last if self._seen else float(seconds[0])
         days = np.cumsum(np.diff(seconds, prepend=first) < -DAY / 2)
-        found: NDArray[np.float64] = self.midnight + days * DAY + seconds
+        times: NDArray[np.float64] = self.midnight + days * DAY + seconds
         self.midnight += float(days[-1]) * DAY
         self._last, self._seen = float(seconds[-1]), 1
-        return found
+        return times
 
 
 def with_block_time(source: Source, samples: Iterable[Sample]) -> Iterator[Sample]:
-    """The samples with the time of the block, if they are one snapshot of it.
+    """Yield the samples with the time of the block if they are a single snapshot.
 
-    When an entity (the system, a zone, a process) comes a second time, the one time line above says nothing about
-    when the later ones were taken; then none of them gets a time and only their order is known.
+    If an entity (the system, a zone, a process) occurs twice, the block holds several snapshots, and the single time
+    line above it does not date the later ones. Then no sample gets a time, and only their order is known.
     """
     held: list[Sample] = []
     seen: set[Subject] = set()

@@ -1,11 +1,11 @@
-"""Words about huge pages outside of measurements: applications' own warnings, and prose that says a counter was rising.
+"""Statements about huge pages: warnings that applications print, and prose that reports a rising counter.
 
     1234:M 25 Jul 10:00:00.000 # WARNING you have Transparent Huge Pages (THP) support enabled in your kernel.
     And indeed the compact_fail counter was noticed incrementing.
 
-app.thp_warning has the application as value; its text is the cited line. note.counter_rising has the counter as value;
-only English statements count that somebody saw it, not instructions (`check whether compact_fail grows`) nor the
-kernel's documentation (`compact_fail is incremented if ...`). Such a note is somebody's word, not a measurement.
+The value of app.thp_warning is the application; its text is the cited line. The value of note.counter_rising is the
+counter. Only English statements that somebody observed it count, not instructions (`check whether compact_fail grows`)
+nor the kernel's documentation (`compact_fail is incremented if ...`). Such a note is testimony, not a measurement.
 Source: the messages in Redis (also `latency doctor`), MongoDB, TokuDB, ClickHouse, Couchbase.
 """
 
@@ -58,7 +58,7 @@ _OPENS = re.compile(
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """app.thp_warning and note.counter_rising."""
+    """Yield app.thp_warning and note.counter_rising."""
     for number, line in lines:
         cite = source.cite(number, line)
         for app, warning in _WARNINGS:
@@ -66,20 +66,20 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("app.thp_warning", app, cite, (("app", app),), time=source.time)
                 break
         else:
-            if counter := _counter(line):
+            if counter := _rising_counter(line):
                 yield Fact("note.counter_rising", counter, cite, time=source.time, provenance="prose")
 
 
-def _counter(line: str) -> str | None:
-    """The counter that the line says was seen rising."""
-    found = next((f for f in (pattern.search(line) for pattern in _RISING) if f), None)
-    if not found:
+def _rising_counter(line: str) -> str | None:
+    """Return the counter that the line reports as observed to rise."""
+    match = next((m for m in (pattern.search(line) for pattern in _RISING) if m), None)
+    if not match:
         return None
-    sentence = line[line.rfind(". ", 0, found.start()) + 1 : found.end() + 1]
-    return None if _NO_STATEMENT.search(sentence) else found[1]
+    sentence = line[line.rfind(". ", 0, match.start()) + 1 : match.end() + 1]
+    return None if _NO_STATEMENT.search(sentence) else match[1]
 
 
 PARSER = Parser(
     "app_notes", "applications' warnings about huge pages, and counters reported to rise", read, opens=_OPENS,
-    continues=lambda _: False, priority=-10,  # a line of a known format is not prose
+    continues=lambda _: False, priority=-10,  # every other format takes precedence over prose
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""below dump system, below dump process, below dump cgroup: as a table, CSV, TSV, pairs and JSON.
+"""Output of below dump system, process and cgroup: table, CSV, TSV, key-value pairs and JSON.
 
     Hostname,Datetime,Usage,User,System,Total,Free,Swap In,Swap Out,Kernel Version,Timestamp,
     node1,2026-11-20 10:54:16,61.21%,12.04%,48.9%,62.7 GB,1.8 GB,0.0 B/s,0.0 B/s,6.1.0-28-amd64,1795168456,
@@ -7,14 +7,15 @@
     <root>               1               2026-11-20 10:54:16   61.21%      62.7 GB           ?              1795168456
     └─ system.slice      24              2026-11-20 10:54:16   48.01%      40.2 GB           12.40%         1795168456
 
-Units: percent of all CPUs (of a process: of one), sizes with binary suffixes and a digit behind the point, per second;
-with --raw plain bytes and pages. User and System are without nice and interrupts, which --detail shows; Usage has all
-of them, so that their sums are known where it leaves no room for more. Times are epochs, or the host's wall clock where
-only Datetime stands there. JSON holds the same texts, in one line.
-Varies: columns and their order (-f); a table is cut at its titles, the pairs of a sample end with an empty line.
-Control groups: pressure is the kernel's average over ten seconds; a name is indented by three characters for each
-folder above it, so that the path is known of a table without Full Path. JSON has the groups below a group in it.
-Left out: disks, CPU use of control groups, and what is a total in one release and a rate in another (Stat).
+Units: percent of all CPUs (for a process: of one CPU), sizes with binary suffixes and one decimal, per second; with
+--raw plain bytes and pages. User and System exclude nice and interrupts, which --detail shows; Usage includes them, so
+the sums are reported only if Usage shows that nice and interrupts are negligible. Times are epochs, or the host's wall
+clock if only Datetime is printed. JSON holds the same texts in one line.
+Varies: columns and their order (-f). A table row is split at the positions of the titles; an empty line ends the pairs
+of a sample.
+Control groups: pressure is the kernel's average over ten seconds. A name is indented by three characters per parent
+group, which gives the path in a table without Full Path. In JSON, children are nested in their group.
+Not read: disks, CPU use of control groups, and values that are totals in one release and rates in another (Stat).
 Source: below/dump/src/print.rs, cgroup.rs, below/render/src/default_configs.rs, 0.6 to 0.9.
 """
 
@@ -79,7 +80,7 @@ CGROUP = {
         ("Events High/s", "high_events"), ("Events Max/s", "max_events"), ("THP Fault Alloc", "thp_fault_alloc"),
         ("THP Collapse Alloc", "thp_collapse_alloc"), ("Pglazyfree", "pglazyfree"))}),
 }  # fmt: skip
-MAX_REST = 0.02  # of Usage that neither User nor System has: no more than that is in interrupts
+MAX_OTHER_RATIO = 0.02  # part of Usage outside User and System up to which nice and interrupts are negligible
 _TITLE = re.compile(r"\S+(?: \S+)*")
 _TIME = r"(?:Datetime|Timestamp)"
 _KNOWN = r"(?:Usage|User|System|Total|Free|Pid|RSS|CPU|Mem|Pressure|THP)"
@@ -88,7 +89,7 @@ _TABLE = re.compile(
 )
 _ROW = re.compile(r"(?: {0,120}└[─+] )?[^\s,][^,\t]{0,60}(?:[,\t]| {1,60}\S)")
 _INDENT = re.compile(r"(?P<blanks> {0,120})└[─+] ")
-INDENT_CHARS = 3  # for each folder
+INDENT_CHARS = 3  # per level of the hierarchy
 ROOT_GROUP = "<root>"
 _PAIR = re.compile(r"(?P<key>[A-Z][\w /()]{1,40}): (?P<value>.{0,400})$")
 _PAIRS = re.compile(rf"(?:Hostname: \S{{1,255}}|{_TIME}: \d{{4}}[\d: -]{{6,16}})\s*$")
@@ -97,66 +98,67 @@ _JSON = re.compile(rb"\s{0,4}\[\{\"[A-Z][\w /()]{1,40}\": ?\"")
 
 @dataclass(slots=True)
 class _Dump:
-    """What is known of one dump from its samples."""
+    """State of one dump: reported facts, and the parent groups of the current row."""
 
     source: Source
-    odd: ParseErrors
-    told: set[tuple[str, str]] = field(default_factory=set)
-    folders: list[str] = field(default_factory=list)  # of the control groups above a row
+    errors: ParseErrors
+    reported: set[tuple[str, str]] = field(default_factory=set)
+    parents: list[str] = field(default_factory=list)  # names of the control groups above the row
 
-    def take(self, cells: Mapping[str, str], number: int, text: str) -> Iterator[Record]:
-        """The records of a sample: its titles and texts."""
+    def sample_records(self, cells: Mapping[str, str], number: int, text: str) -> Iterator[Record]:
+        """Yield the records of a sample, given by title."""
         cite, time = self.source.cite(number, text), _time(cells)
         for title, name in FACTS.items():
-            if cells.get(title, "?") not in ("", "?") and (name, cells[title]) not in self.told:
-                self.told.add((name, cells[title]))
+            if cells.get(title, "?") not in ("", "?") and (name, cells[title]) not in self.reported:
+                self.reported.add((name, cells[title]))
                 yield Fact(name, printable(cells[title])[:255], cite)
-        found = Readings()
-        is_process, group = cells.get("Pid", "").isdecimal(), self._group(cells)
+        readings = Readings()
+        is_process, group = cells.get("Pid", "").isdecimal(), self._group_path(cells)
         table = PROCESS if is_process else CGROUP if group else SYSTEM
-        if odd := found.take(table, {title: cell for title, cell in cells.items() if cell not in ("?", "max")}):
-            self.odd.note(number, text, f"no number in {', '.join(odd)} of below")
+        if bad := readings.take(table, {title: cell for title, cell in cells.items() if cell not in ("?", "max")}):
+            self.errors.note(number, text, f"no number in {', '.join(bad)} of below")
         entity: Entity = ()
         if is_process:
             comm = printable(cells.get("Comm", ""))[:MAX_COMM_CHARS]
             entity = process_entity(cells["Pid"][:10], comm)
-            if (command := cells.get("Cmdline", "?")) not in ("", "?") and ("command", cells["Pid"]) not in self.told:
-                self.told.add(("command", cells["Pid"]))
+            command, key = cells.get("Cmdline", "?"), ("command", cells["Pid"])
+            if command not in ("", "?") and key not in self.reported:
+                self.reported.add(key)
                 yield Fact("process.command", printable(command)[:400], cite, entity, time)
         elif group:
             entity = (("cgroup", group),)
         else:
-            self._shares(cells, found)
-        if found.values:
+            _put_cpu_ratios(cells, readings)
+        if readings.values:
             kind = "process" if is_process else "cgroup" if group else "system"
-            yield Sample(kind, found.values, cite, NAME, entity, time, found.resolution)
+            yield Sample(kind, readings.values, cite, NAME, entity, time, readings.resolution)
 
-    def _group(self, cells: Mapping[str, str]) -> str:
-        """The path of a control group, nothing where the row is not of one."""
+    def _group_path(self, cells: Mapping[str, str]) -> str:
+        """Return the path of the control group of a row, or "" if the row belongs to none."""
         name = cells.get("Name", "")
         if not name or not cells.keys() & CGROUP.keys():
             return ""
         indent = _INDENT.match(name)
         depth = len(indent["blanks"]) // INDENT_CHARS + 1 if indent else 0
         name = printable(name[indent.end() :] if indent else name).strip()[:255]
-        self.folders[max(0, depth - 1) :] = [name] if depth else []
+        self.parents[max(0, depth - 1) :] = [name] if depth else []
         path = cells.get("Full Path", "?")
         if path not in ("", "?"):
             return printable(path)[:400]
-        return "/" if name == ROOT_GROUP else f"/{'/'.join(self.folders)}" if depth else name
+        return "/" if name == ROOT_GROUP else f"/{'/'.join(self.parents)}" if depth else name
 
-    def _shares(self, cells: Mapping[str, str], found: Readings) -> None:
-        shares = {mode: share for title, mode in MODES.items() if (share := _percent(cells.get(title, "")))}
-        parts = {mode: share.value for mode, share in shares.items()}
-        if is_plausible(parts) and {"user", "system"} <= parts.keys():
-            values = cpu_ratios(parts)
-            if usage := _percent(cells.get("Usage", "")):
-                values["cpu_ratio.busy"] = usage.value
-            rest = usage.value - parts["user"] - parts["system"] if usage else 1.0
-            if not {"irq", "softirq"} <= parts.keys() and rest > MAX_REST:
-                values = {name: value for name, value in values.items() if "total" not in name and "share" not in name}
-            found.values.update(values)
-            found.resolution.update((name, 0.0001) for name in values if name != "cpu_ratio.sys_share")
+
+def _put_cpu_ratios(cells: Mapping[str, str], readings: Readings) -> None:
+    parts = {mode: share.value for title, mode in MODES.items() if (share := _percent(cells.get(title, "")))}
+    if is_plausible(parts) and {"user", "system"} <= parts.keys():
+        values = cpu_ratios(parts)
+        if usage := _percent(cells.get("Usage", "")):
+            values["cpu_ratio.busy"] = usage.value
+        other = usage.value - parts["user"] - parts["system"] if usage else 1.0
+        if not {"irq", "softirq"} <= parts.keys() and other > MAX_OTHER_RATIO:
+            values = {name: value for name, value in values.items() if "total" not in name and "share" not in name}
+        readings.values.update(values)
+        readings.resolution.update((name, 0.0001) for name in values if name != "cpu_ratio.sys_share")
 
 
 def _time(cells: Mapping[str, str]) -> Moment | None:
@@ -167,36 +169,36 @@ def _time(cells: Mapping[str, str]) -> Moment | None:
 
 
 @with_errors(NAME)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Facts of the host, a sample of it or of a process per row."""
-    dump, titles, pairs, first = _Dump(source, odd), list[tuple[int, str]](), dict[str, str](), (0, "")
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield facts of the host, and a sample of the host, a process or a control group per row."""
+    dump, titles, pairs, first = _Dump(source, errors), list[tuple[int, str]](), dict[str, str](), (0, "")
     separator = ""
     for number, text in lines:
         if _TABLE.match(text):
             separator = next((sign for sign in "\t," if sign in text), "")
             titles = _titles(text, separator)
         elif not text.strip():
-            yield from dump.take(pairs, *first) if pairs else ()
+            yield from dump.sample_records(pairs, *first) if pairs else ()
             pairs = {}
         elif titles:
-            yield from dump.take(_cells(text, titles, separator), number, text)
-        elif found := _PAIR.match(text):
+            yield from dump.sample_records(_cells(text, titles, separator), number, text)
+        elif pair := _PAIR.match(text):
             first = first if pairs else (number, text)
-            pairs[found["key"]] = found["value"].strip()
+            pairs[pair["key"]] = pair["value"].strip()
         else:
-            odd.note(number, text, "not a line of below")
-    yield from dump.take(pairs, *first) if pairs else ()
+            errors.note(number, text, "not a line of below")
+    yield from dump.sample_records(pairs, *first) if pairs else ()
 
 
 def _titles(text: str, separator: str) -> list[tuple[int, str]]:
-    """Each title and where its column begins; with a separator that is its number."""
+    """Return (position of the column, title) for each column; with a separator the position is the column's number."""
     if separator:
         return list(enumerate(title.strip() for title in text.split(separator)))
-    return [(found.start(), found[0]) for found in _TITLE.finditer(text)]
+    return [(match.start(), match[0]) for match in _TITLE.finditer(text)]
 
 
 def _cells(text: str, titles: Sequence[tuple[int, str]], separator: str) -> dict[str, str]:
-    """The texts of a row by title; of two columns of one title the first."""
+    """Return the cells of a row by title; if two columns have the same title, the first."""
     if separator:
         words = next(csv.reader([text], delimiter=separator), []) if '"' in text else text.split(separator)
         pairs = list(zip((title for _, title in titles), words, strict=False))
@@ -221,40 +223,40 @@ PARSER = Parser(
 
 
 def read_json(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """The same of an array of samples."""
-    yield from rows_as_series(_of_json(source, content))
+    """Yield the same records from a JSON array of samples."""
+    yield from rows_as_series(_json_records(source, content))
 
 
-def _of_json(source: Source, content: Content) -> Iterator[Record]:
-    odd = ParseErrors(source, NAME)
-    dump, rows = _Dump(source, odd), JsonArray(json_pieces(content), 1)
+def _json_records(source: Source, content: Content) -> Iterator[Record]:
+    errors = ParseErrors(source, NAME)
+    dump, rows = _Dump(source, errors), JsonArray(json_pieces(content), 1)
     try:
         for line, row in rows.members(re.compile(r"\[")):
-            for one in _with_children(row):
-                cells = {title: cell for title, cell in one.items() if isinstance(cell, str)}
-                yield from dump.take(cells, line, "")
+            for sample in _flatten(row):
+                cells = {title: cell for title, cell in sample.items() if isinstance(cell, str)}
+                yield from dump.sample_records(cells, line, "")
     except BrokenJsonError as error:
         text = f"the rest of a dump of below cannot be read: {error}"
         yield Problem(source.cite(rows.line), text, ProblemKind.DAMAGED, NAME)
-    yield from odd.problems()
+    yield from errors.problems()
 
 
-def _with_children(row: object) -> Iterator[dict[str, object]]:
-    """A sample, and those of the control groups in it, each with its path."""
-    waiting: list[tuple[object, str]] = [(row, "")]
-    while waiting:
-        one, folder = waiting.pop()
-        if isinstance(one, dict):
-            name = one.get("Name")
-            path = "/" if name == ROOT_GROUP else f"{folder}/{name}"
-            yield {"Full Path": path, **one} if isinstance(name, str) and "children" in one else one
-            children = one.get("children")
-            below = "" if path == "/" else path
-            waiting += [(child, below) for child in reversed(children if isinstance(children, list) else [])]
+def _flatten(row: object) -> Iterator[dict[str, object]]:
+    """Yield a sample and those of the control groups nested in it, each with its path."""
+    stack: list[tuple[object, str]] = [(row, "")]
+    while stack:
+        sample, parent = stack.pop()
+        if isinstance(sample, dict):
+            name = sample.get("Name")
+            path = "/" if name == ROOT_GROUP else f"{parent}/{name}"
+            yield {"Full Path": path, **sample} if isinstance(name, str) and "children" in sample else sample
+            children = sample.get("children")
+            child_parent = "" if path == "/" else path
+            stack += [(child, child_parent) for child in reversed(children if isinstance(children, list) else [])]
 
 
 def confirm_json(_path: str, head: bytes, _size: int | None) -> bool:
-    """Whether the first sample has a time and something of a host or a process."""
+    """Return whether the first sample has a time and a known title of a host, process or control group."""
     text = json_head(head)
     return bool(
         re.search(rf'"{_TIME}": ?"\d', text)

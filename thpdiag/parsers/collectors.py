@@ -1,30 +1,28 @@
-"""What collectors say of their own run: sos (manifest, logs), supportconfig.
+"""Records of collectors about their own run: sos (manifest, logs) and supportconfig.
 
-What sos says of its own run: its manifest, its logs.
-
-What sos says of its own run: sos_reports/manifest.json, of sos 4.0 and later.
+The manifest of sos 4.0 and later: sos_reports/manifest.json.
 
     {"version": "4.0", "start_time": "2026-11-20 09:46:58.504570", "components": {"report": {"plugins": {"memory":
      {"timeout_hit": false, "commands": [{"exec": "free", "filepath": "sos_commands/memory/free", "return_code": 0}]
 
-Times are the wall clock of the host without its zone; from about 4.5 on the begin of each command is there too, in
-seconds since 1970, and the two together tell the zone. A plugin that took longer than its `timeout` (in seconds, since
-4.5) was stopped: `timeout_hit` is true, and what it had not copied by then is missing. A command that took longer than
-its own has `return_code` 124, and `filepath` then holds what it had printed. `sos collect` writes a manifest without
+Times are the wall clock of the host without its zone. From about 4.5 on, the start of each command is also given in
+seconds since 1970, so that both together determine the zone. A plugin that exceeded its `timeout` (in seconds, since
+4.5) was stopped: `timeout_hit` is true, and files that it had not copied by then are missing. A command that exceeded
+its own has `return_code` 124, and `filepath` holds its output up to then. `sos collect` writes a manifest without
 plugins. Source: sos/report/plugins/__init__.py (set_timeout_hit, _collect_cmd_output), sos/report/__init__.py.
 
-What sos wrote while it ran: sos_logs/sos.log, sos_logs/ui.log, and version.txt.
+The logs of sos: sos_logs/sos.log, sos_logs/ui.log, and version.txt.
 
     2026-11-20 09:47:00,815 WARNING: [plugin:kernel] command 'sysctl -a' timed out after 300s
      Plugin memory timed out
     sosreport: 4.0
 
-Times are the wall clock of the host. sos stops a command after its time-out since 3.1 and a whole plugin since 3.6,
-which stands in ui.log, and in sos.log only of late. The version is `sosreport: 3.2` up to 4.2 and `sos report: 4.3`
-later; sos 2.2 writes no number (`sosreport: unversioned` or none). Source: sos/sosreport.py, sos/report/__init__.py
-(_collect_plugin, version), sos/plugins/__init__.py.
+Times are the wall clock of the host. sos stops a command after its timeout since 3.1, and a whole plugin since 3.6,
+which is logged in ui.log and in recent versions also in sos.log. The version is `sosreport: 3.2` up to 4.2 and
+`sos report: 4.3` later; sos 2.2 writes no number (`sosreport: unversioned` or none). Source: sos/sosreport.py,
+sos/report/__init__.py (_collect_plugin, version), sos/plugins/__init__.py.
 
-What supportconfig, SUSE's collector, says of its own run: supportconfig.txt, the title of basic-environment.txt.
+The log of supportconfig, SUSE's collector: supportconfig.txt, and the title of basic-environment.txt.
 
                          Support Utilities - Supportconfig
                               Script Version: 3.2.8-1
@@ -33,16 +31,15 @@ What supportconfig, SUSE's collector, says of its own run: supportconfig.txt, th
       SYSFS...                                     Excluded
       Hardware...                                  hwinfo --all - Timed Out, Done
 
-The script writes a line for each of its parts: Done, Excluded (switched off, EXCLUDED for those that should not be) or
-Skipped (there was nothing to be had); what took longer than VAR_OPTION_BIN_TIMEOUT_SEC is named before that. In the
-other files stands below a command that it was not found, or was stopped:
+The script writes a line for each of its parts: Done, Excluded (switched off; EXCLUDED for parts that should not be) or
+Skipped (no data available). Commands that exceeded VAR_OPTION_BIN_TIMEOUT_SEC are named before that. The other files
+report below a command that it was not found or was stopped:
 
     ERROR: Command not found or not executable
     # ERROR: Command did not complete within the timeout period.
 
-Varies: up to 3.1 `executible`, and no library version. What the sections of these files hold is found by
-thpdiag.detect. Source: supportutils, bin/supportconfig (title, printlog, echolog), supportconfig.rc (log_cmd,
-timed_log_cmd).
+Varies: up to 3.1 `executible`, and no library version. thpdiag.detect finds the contents of the sections of these
+files. Source: supportutils, bin/supportconfig (title, printlog, echolog), supportconfig.rc (log_cmd, timed_log_cmd).
 """
 
 from __future__ import annotations
@@ -61,14 +58,14 @@ from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, R
 from thpdiag.model.parser import BulkParser, Content, Lines, Parser, Source
 
 _MANIFEST_PATH = re.compile(r"(?:^|/)sos_reports/manifest\.json$")
-_MAX_MANIFEST_BYTES = 64 * 2**20  # bytes; a manifest of all plugins has about one
-TIMED_OUT = 124  # what timeout(1), which sos uses, returns
-_ZONES = 900.0  # seconds: time zones differ by quarters of an hour
-_NEAR = 120.0  # seconds from the begin of a plugin to that of its first command
+_MAX_MANIFEST_BYTES = 64 * 2**20  # a manifest of all plugins has about 1 MiB
+TIMEOUT_STATUS = 124  # exit status of timeout(1), which sos uses
+_ZONE_STEP_SECONDS = 900.0  # time zones differ by quarters of an hour
+_MAX_START_DELAY = 120.0  # seconds between the start of a plugin and that of its first command
 
 
 def parse_sos_manifest(source: Source, content: Content) -> Iterator[Record]:
-    """capture.tool, capture.time, capture.plugins, capture.timed_out, host.utc_offset."""
+    """Yield capture.tool, capture.time, capture.plugins, capture.timed_out and host.utc_offset."""
     data = bytearray()
     for chunk in content.chunks:
         data += chunk
@@ -77,83 +74,77 @@ def parse_sos_manifest(source: Source, content: Content) -> Iterator[Record]:
             return
     text = data.decode("utf-8", "replace")
     try:
-        whole = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         yield Problem(source.cite(1), "is not JSON; what sos gave up on is unknown", ProblemKind.ODD, SOS_MANIFEST.name)
         return
-    yield from _Manifest(source, text, _map(whole)).records()
+    yield from _Manifest(source, text, _map(document)).records()
 
 
 class _Manifest:
-    """One manifest and the text it was read from."""
+    """A manifest of sos and its text, in which citations are located."""
 
-    def __init__(self, source: Source, text: str, whole: Mapping[str, Any]) -> None:
-        self.source, self.text, self.whole = source, text, whole
-        self.plugins = _map(_map(_map(whole.get("components")).get("report")).get("plugins"))
+    def __init__(self, source: Source, text: str, document: Mapping[str, Any]) -> None:
+        self.source, self.text, self.document = source, text, document
+        self.plugins = _map(_map(_map(document.get("components")).get("report")).get("plugins"))
 
     def records(self) -> Iterator[Record]:
-        if isinstance(version := self.whole.get("version"), str):
+        if isinstance(version := self.document.get("version"), str):
             yield Fact("capture.tool", f"sos {version[:40]}", self._cite('"version"'))
         for key, what in (("start_time", "begun"), ("end_time", "ended")):
-            if moment := _local(self.whole.get(key)):
+            if moment := _local_moment(self.document.get(key)):
                 labels = (("what", what), ("clock", moment.clock.value))
                 yield Fact("capture.time", moment.seconds, self._cite(f'"{key}"'), labels, moment)
         if self.plugins:
             yield Fact("capture.plugins", " ".join(sorted(self.plugins)), self._cite('"plugins"'))
         for name, plugin in self.plugins.items():
-            yield from self._given_up(name, _map(plugin))
-        yield from self._zone()
+            yield from self._timeouts(name, _map(plugin))
+        yield from self._utc_offset()
 
-    def _given_up(self, name: str, plugin: Mapping[str, Any]) -> Iterator[Fact]:
-        """The plugin itself if it was stopped, and each of its commands that was."""
+    def _timeouts(self, name: str, plugin: Mapping[str, Any]) -> Iterator[Fact]:
+        """Yield a fact for the plugin if it was stopped, and for each of its commands that was."""
         limit = plugin.get("timeout")
         if plugin.get("timeout_hit") is True:
-            yield timed_out(name, self._cite(f'"{name}": {{'), seconds=limit if isinstance(limit, int) else None)
-        for command in map(_map, _list(plugin.get("commands"))):
-            if command.get("return_code") == TIMED_OUT and isinstance(said := command.get("exec"), str):
-                path = command.get("filepath")
-                file = path if isinstance(path, str) else ""
-                yield timed_out(name, self._cite(json.dumps(said)), said, seconds=_run_seconds(command), file=file)
+            yield timeout_fact(name, self._cite(f'"{name}": {{'), seconds=limit if isinstance(limit, int) else None)
+        for entry in map(_map, _list(plugin.get("commands"))):
+            if entry.get("return_code") == TIMEOUT_STATUS and isinstance(command := entry.get("exec"), str):
+                path, seconds = entry.get("filepath"), _number(entry.get("run_time"))
+                cite, file = self._cite(json.dumps(command)), path if isinstance(path, str) else ""
+                yield timeout_fact(name, cite, command, seconds=None if seconds is None else int(seconds), file=file)
 
-    def _zone(self) -> Iterator[Fact]:
-        """How far the wall clock was ahead of UTC: the begins of a plugin and of its first command, on two clocks."""
+    def _utc_offset(self) -> Iterator[Fact]:
+        """Yield the UTC offset: the start of a plugin (wall clock) less the start of its first command (UTC)."""
         for plugin in map(_map, self.plugins.values()):
-            begun = _local(plugin.get("start_time"))
+            start = _local_moment(plugin.get("start_time"))
             commands = (_number(_map(c).get("start_time")) for c in _list(plugin.get("commands")))
             first = min((seconds for seconds in commands if seconds), default=None)
-            if begun and first:
-                ahead = round((begun.seconds - first) / _ZONES) * _ZONES
-                if abs(begun.seconds - first - ahead) <= _NEAR and abs(ahead) <= 14 * 3600:
+            if start and first:
+                ahead = round((start.seconds - first) / _ZONE_STEP_SECONDS) * _ZONE_STEP_SECONDS
+                if abs(start.seconds - first - ahead) <= _MAX_START_DELAY and abs(ahead) <= 14 * 3600:
                     cite = self._cite(f'"start_time": {first!r}')
                     yield Fact("host.utc_offset", ahead, cite, time=Moment(first, Clock.UTC))
                     return
 
     def _cite(self, key: str) -> Citation:
-        at = max(self.text.find(key), 0)
-        return self.source.cite(self.text.count("\n", 0, at) + 1, key)
+        return self.source.cite(self.text.count("\n", 0, max(self.text.find(key), 0)) + 1, key)
 
 
-def timed_out(plugin: str, cite: Citation, command: str = "", *, seconds: int | None = None, file: str = "") -> Fact:
-    """What sos gave up on: a plugin, or one of its commands."""
+def timeout_fact(plugin: str, cite: Citation, command: str = "", *, seconds: int | None = None, file: str = "") -> Fact:
+    """Return the fact that sos stopped a plugin, or one of its commands."""
     more = {"command": command, "seconds": "" if seconds is None else str(seconds), "file": file}
     labels = (("plugin", plugin), *((key, value) for key, value in more.items() if value))
     return Fact("capture.timed_out", command or plugin, cite, labels)
 
 
-def _run_seconds(command: Mapping[str, Any]) -> int | None:
-    seconds = _number(command.get("run_time"))
-    return None if seconds is None else int(seconds)
-
-
-def _local(text: object) -> Moment | None:
-    """A time of the host's wall clock, as Python's datetime prints it."""
+def _local_moment(text: object) -> Moment | None:
+    """Parse a time of the host's wall clock, as Python's datetime prints it."""
     try:
-        told = datetime.fromisoformat(text) if isinstance(text, str) else None
+        time = datetime.fromisoformat(text) if isinstance(text, str) else None
     except ValueError:
         return None
-    if told is None or told.tzinfo is not None:
+    if time is None or time.tzinfo is not None:
         return None
-    return Moment(told.replace(tzinfo=UTC).timestamp(), Clock.LOCAL)
+    return Moment(time.replace(tzinfo=UTC).timestamp(), Clock.LOCAL)
 
 
 def _number(value: object) -> float | None:
@@ -185,27 +176,23 @@ _SOS_VERSION = re.compile(r"(?:sosreport|sos report): (?P<version>\d[\w.+~-]{0,4
 
 
 def parse_sos_log(source: Source, lines: Lines) -> Iterator[Record]:
-    """capture.timed_out, capture.tool, and capture.time from the first and the last line."""
+    """Yield capture.timed_out, capture.tool, and capture.time of the first and the last line."""
     ends: list[tuple[Moment, Citation]] = []
-    moment_of = cache(parse_timestamp)  # many lines are of one second
+    cached_timestamp = cache(parse_timestamp)  # many lines have the same second
     for number, line in lines:
         if "timed out" in line:
-            yield from _given_up(source, number, line)
-        if found := _STAMP.match(line):
-            if (moment := moment_of(found[1])) is not None:
+            cite = source.cite(number, line)
+            if match := _SOS_COMMAND.match(line):
+                yield timeout_fact(match["plugin"], cite, match["command"], seconds=int(match["seconds"]))
+            elif match := _SOS_PLUGIN.match(line):
+                yield timeout_fact(match["plugin"], cite)
+        if match := _STAMP.match(line):
+            if (moment := cached_timestamp(match[1])) is not None:
                 ends[1:] = [(moment, source.cite(number, line))]
-        elif told := _SOS_VERSION.match(line):
-            yield Fact("capture.tool", f"sos {told['version']}", source.cite(number, line))
+        elif version := _SOS_VERSION.match(line):
+            yield Fact("capture.tool", f"sos {version['version']}", source.cite(number, line))
     for what, (moment, cite) in zip(("begun", "ended"), ends, strict=False):
         yield Fact("capture.time", moment.seconds, cite, (("what", what), ("clock", moment.clock.value)), moment)
-
-
-def _given_up(source: Source, number: int, line: str) -> Iterator[Fact]:
-    cite = source.cite(number, line)
-    if found := _SOS_COMMAND.match(line):
-        yield timed_out(found["plugin"], cite, found["command"], seconds=int(found["seconds"]))
-    elif found := _SOS_PLUGIN.match(line):
-        yield timed_out(found["plugin"], cite)
 
 
 SOS_LOG = Parser(
@@ -225,15 +212,15 @@ _PART = re.compile(
 )
 _STOPPED = re.compile(r"\s?([^,]{1,200}?) - Timed Out,")
 _NOT_FOUND = re.compile(r"ERROR: Command not found or not execut[ia]ble\s*$")
-_LATE = re.compile(r"# ERROR: Command did not complete within the timeout period\.\s*$")
+_COMMAND_TIMEOUT = re.compile(r"# ERROR: Command did not complete within the timeout period\.\s*$")
 _SUPPORTCONFIG_OPENS = re.compile(
-    rf"{_TITLE}|{_SCRIPT_VERSION.pattern}|{_PART.pattern}|{_NOT_FOUND.pattern}|{_LATE.pattern}"
+    rf"{_TITLE}|{_SCRIPT_VERSION.pattern}|{_PART.pattern}|{_NOT_FOUND.pattern}|{_COMMAND_TIMEOUT.pattern}"
 )
 _SUPPORTCONFIG_CONTINUES = re.compile(rf"{_SUPPORTCONFIG_OPENS.pattern}|\s{{0,40}}(?:Library Version|Script Date):")
 
 
 def parse_supportconfig(source: Source, lines: Lines) -> Iterator[Record]:
-    """capture.tool, capture.plugins (the parts that ran), capture.left_out, capture.timed_out, capture.not_found."""
+    """Yield capture.tool, .plugins (the parts that ran), .left_out, .timed_out and .not_found."""
     ran: list[str] = []
     first = None
     for number, line in lines:
@@ -249,7 +236,7 @@ def parse_supportconfig(source: Source, lines: Lines) -> Iterator[Record]:
                 yield Fact("capture.left_out", name, cite, (("how", part[3].lower()), ("tool", SUPPORTCONFIG)))
             for stopped in _STOPPED.findall(part[2]):
                 yield _supportconfig_timed_out(source, number, line, stopped, name)
-        elif _LATE.match(line) and source.command:
+        elif _COMMAND_TIMEOUT.match(line) and source.command:
             yield _supportconfig_timed_out(source, number, line, source.command)
         elif _NOT_FOUND.match(line) and source.command:
             yield Fact("capture.not_found", source.command, cite, (("how", "command"), ("tool", SUPPORTCONFIG)))

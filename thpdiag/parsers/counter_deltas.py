@@ -1,14 +1,14 @@
-"""What counters of /proc/vmstat rose by, row by row, in a table that somebody made by hand or with a script.
+"""Tables of increments of /proc/vmstat counters that somebody made with a script or by hand, one row per interval.
 
      #     lat   d_pgmigrate  d_compact_scan  d_stall  (start)
      1   95.9s       825669        13303880     1242   08:51:03  <-- slow
      2    0.1s            0               0        0   08:54:35
 
-The header names at least two counters, as the kernel does, or shortened, after `d_`, `delta_`, `diff_` or nothing, or
-with `/s` behind them. Without such a mark it is a table of what was added only if a figure falls from row to row; a
-total never does. A column `lat`, `took`, `seconds` or the like is how long a piece of work took, in seconds unless it
-says `ms`. With that, or `/s`, the rows are rates. How much longer work took where programs compacted memory than where
-they did not is somebody's word, for nobody knows how it was measured.
+The header names at least two counters, spelled as in the kernel or shortened, with an optional prefix `d_`, `delta_` or
+`diff_` or suffix `/s`. Without such a mark the table is accepted as one of increments only if a number falls from row
+to row, because a total never does. A column `lat`, `took`, `seconds` or similar is the duration of a piece of work, in
+seconds unless the cell has the unit `ms`. With a duration or `/s`, the rows are converted to rates. The ratio of the
+durations with and without direct compaction is testimony, because the method of measurement is unknown.
 """
 
 from __future__ import annotations
@@ -29,45 +29,45 @@ _COUNTER = re.compile(
     r"|pgmigrate(?:_success|_fail)?|thp_[a-z_]{4,40}|allocstall[a-z_]{0,12}|pg(?:scan|steal)_[a-z_]{4,20}|stalls?)"
     r"(?P<per>/s(?:ec)?)?"
 )
-_SHORT = {
+_FULL_NAMES = {
     "pgmigrate": "pgmigrate_success", "compact_scan": "compact_migrate_scanned",
     "compact_scanned": "compact_migrate_scanned", "stall": "compact_stall", "stalls": "compact_stall",
 }  # fmt: skip
-_WORK = re.compile(r"(?:lat|latency|took|elapsed|seconds|secs?|duration|dur)(?:\(m?s\))?")
-_SECONDS = re.compile(r"(?P<number>\d{1,7}(?:\.\d{1,6})?)(?P<unit>ms|s|)")
+_DURATION_TITLE = re.compile(r"(?:lat|latency|took|elapsed|seconds|secs?|duration|dur)(?:\(m?s\))?")
+_DURATION = re.compile(r"(?P<number>\d{1,7}(?:\.\d{1,6})?)(?P<unit>ms|s|)")
 _NUMBER = re.compile(r"\+?\d{1,18}(?:\.\d{1,3})?")
 _OPENS = re.compile(r"(?=.{0,200}(?:compact_|pgmigrate))\s{0,12}\S{1,40}(?:\s{1,24}\S{1,40}){1,11}\s*$")
 _ROW = re.compile(r"\s{0,12}(?:#?\d|\+\d)")
-MIN_STALLS = 10  # of a row in which programs compacted
-MIN_ROWS = 2  # with such stalls, and without any
+MIN_STALLS = 10  # compact_stall of a row that counts as one with direct compaction
+MIN_ROWS = 2  # rows with, and rows without direct compaction that are needed for a comparison
 MAX_ROWS = 100_000
 
 
 class _Column(NamedTuple):
-    at: int
+    position: int
     counter: str
     is_delta: bool
     is_rate: bool
 
 
 def _columns(header: str) -> tuple[list[_Column], int | None]:
-    """The columns of counters, and the place of that of work."""
+    """Return the columns of counters, and the index of the column of durations."""
     words = header.split()
-    found = [(at, match) for at, word in enumerate(words) if (match := _COUNTER.fullmatch(word))]
-    if not any("compact" in match["name"] or "pgmigrate" in match["name"] for _, match in found):
+    matches = [(index, match) for index, word in enumerate(words) if (match := _COUNTER.fullmatch(word))]
+    if not any("compact" in match["name"] or "pgmigrate" in match["name"] for _, match in matches):
         return [], None
     columns = [
-        _Column(at, _SHORT.get(match["name"], match["name"]), bool(match["mark"]), bool(match["per"]))
-        for at, match in found
+        _Column(index, _FULL_NAMES.get(match["name"], match["name"]), bool(match["mark"]), bool(match["per"]))
+        for index, match in matches
     ]
-    return columns, next((at for at, word in enumerate(words) if _WORK.fullmatch(word.lower())), None)
+    return columns, next((index for index, word in enumerate(words) if _DURATION_TITLE.fullmatch(word.lower())), None)
 
 
 def _values(text: str, columns: Sequence[_Column]) -> dict[str, float] | None:
     words = text.split()
-    if len(words) <= columns[-1].at or not all(_NUMBER.fullmatch(words[column.at]) for column in columns):
+    if len(words) <= columns[-1].position or not all(_NUMBER.fullmatch(words[column.position]) for column in columns):
         return None
-    return {column.counter: float(words[column.at]) for column in columns}
+    return {column.counter: float(words[column.position]) for column in columns}
 
 
 def _confirm(lines: list[str]) -> bool:
@@ -76,16 +76,16 @@ def _confirm(lines: list[str]) -> bool:
 
 
 class _Table(NamedTuple):
-    """A header's columns, the place of that of work, and the rows below it."""
+    """The columns of counters, the index of the column of durations, and the rows."""
 
     columns: list[_Column]
-    work: int | None
+    duration_index: int | None
     rows: list[tuple[int, str, dict[str, float]]]
 
 
 @with_errors(NAME)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Sample for each row whose time is known, and how much longer work took where programs compacted memory."""
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield a sample for each row with rates, and the ratio of durations with and without direct compaction."""
     table = _Table([], None, [])
     for number, text in lines:
         if len((header := _columns(text))[0]) > 1:
@@ -93,37 +93,37 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
             table = _Table(*header, [])
         elif table.columns and _ROW.match(text) and len(table.rows) < MAX_ROWS:
             if (values := _values(text, table.columns)) is None:
-                odd.note(number, text, "a row without a number in each column of a counter")
+                errors.note(number, text, "a row without a number in each column of a counter")
             else:
                 table.rows.append((number, text, values))
     yield from _records(source, table)
 
 
 def _records(source: Source, table: _Table) -> Iterator[Record]:
-    marked = any(column.is_delta or column.is_rate for column in table.columns)
-    if not table.rows or not (marked or _falls([values for _, _, values in table.rows])):
+    is_marked = any(column.is_delta or column.is_rate for column in table.columns)
+    if not table.rows or not (is_marked or _has_decrease([values for _, _, values in table.rows])):
         return
-    took_by_kind: dict[bool, list[float]] = {True: [], False: []}
+    durations: dict[bool, list[float]] = {True: [], False: []}  # with and without direct compaction
     for number, text, values in table.rows:
-        took = _seconds(text.split(), table.work)
-        if span := 1.0 if all(column.is_rate for column in table.columns) else took:
+        seconds = _seconds(text.split(), table.duration_index)
+        if span := 1.0 if all(column.is_rate for column in table.columns) else seconds:
             rates = {f"node_vmstat_{name}:rate": value / span for name, value in values.items()}
             yield Sample("system", rates, source.cite(number, text), NAME)
         stalls = values.get("compact_stall")
-        if took and stalls is not None and (stalls >= MIN_STALLS or stalls == 0):
-            took_by_kind[stalls > 0].append(took)
-    if min(map(len, took_by_kind.values())) >= MIN_ROWS:
-        ratio = round(median(took_by_kind[True]) / median(took_by_kind[False]), 1)
+        if seconds and stalls is not None and (stalls >= MIN_STALLS or stalls == 0):
+            durations[stalls > 0].append(seconds)
+    if min(map(len, durations.values())) >= MIN_ROWS:
+        ratio = round(median(durations[True]) / median(durations[False]), 1)
         yield Fact("testimony.slower_with_stalls", ratio, source.cite(*table.rows[0][:2]), provenance="prose")
 
 
-def _falls(rows: Sequence[Mapping[str, float]]) -> bool:
+def _has_decrease(rows: Sequence[Mapping[str, float]]) -> bool:
     return any(after[name] < before[name] for before, after in pairwise(rows) for name in before)
 
 
-def _seconds(words: Sequence[str], at: int | None) -> float | None:
-    found = _SECONDS.fullmatch(words[at]) if at is not None and at < len(words) else None
-    return float(found["number"]) * (0.001 if found["unit"] == "ms" else 1.0) if found else None
+def _seconds(words: Sequence[str], index: int | None) -> float | None:
+    match = _DURATION.fullmatch(words[index]) if index is not None and index < len(words) else None
+    return float(match["number"]) * (0.001 if match["unit"] == "ms" else 1.0) if match else None
 
 
 PARSER = Parser(

@@ -1,4 +1,4 @@
-"""crash: kmem -i, kmem -f, kmem -V: memory, free blocks and counters of a kernel dump.
+"""Output of crash kmem -i, kmem -f and kmem -V: memory, free blocks and counters of a kernel dump.
 
                      PAGES        TOTAL      PERCENTAGE
         TOTAL MEM  1974231       7.5 GB         ----
@@ -13,11 +13,11 @@
       VM_EVENT_STATES:
                     COMPACTSTALL: 4711
 
-Units: pages, whose size is TOTAL per page; blocks of 2^AREA pages, one row for each list of an area, so rows of an area
-are summed. TOTAL HUGE is what is reserved for huge pages of all sizes, as Hugetlb of /proc/meminfo. A zone counts if
-its rows make up its FREE pages. CACHED of kmem -i has shared memory in it and is not used.
-kmem -V has the kernel's names: NR_X is nr_x of /proc/vmstat, COMPACTSTALL compact_stall.
-The numbers are those of the moment of the dump. kmem -F lists each page and is not read. Source: crash 7.3 to 9.0
+Units: pages, whose size is TOTAL divided by PAGES; blocks of 2^AREA pages. An area has one row per free list; its rows
+are summed. TOTAL HUGE is the memory reserved for huge pages of all sizes, like Hugetlb of /proc/meminfo. A zone is used
+if its rows add up to its FREE pages. CACHED of kmem -i includes shared memory and is not used.
+kmem -V prints the kernel's names: NR_X is nr_x of /proc/vmstat, COMPACTSTALL compact_stall.
+The numbers are those at the time of the dump. kmem -F lists each page and is not read. Source: crash 7.3 to 9.0
 memory.c (dump_kmeminfo, dump_free_pages_zones_v2, dump_zone_free_area, dump_vm_stat, dump_vm_event_state).
 """
 
@@ -63,7 +63,7 @@ HUGE_ORDER = 9
 
 
 def counter_name(name: str) -> str:
-    """The name in /proc/vmstat of one of the kernel's items.
+    """Return the name in /proc/vmstat of an item that the kernel source names in capitals.
 
     >>> counter_name("KCOMPACTD_WAKE"), counter_name("COMPACTSTALL"), counter_name("THP_FAULT_ALLOC")
     ('compact_daemon_wake', 'compact_stall', 'thp_fault_alloc')
@@ -76,48 +76,47 @@ def counter_name(name: str) -> str:
 
 @dataclass(slots=True)
 class _Dump:
-    """What is being read: the node and zone, and the rows that came to no record yet."""
+    """State of the parser: the current node and zone, and the rows not yet turned into records."""
 
     source: Source
-    odd: ParseErrors
-    page: float = 0.0
+    errors: ParseErrors
+    page_size: float = 0.0
     sizes: dict[str, float] = field(default_factory=dict)
     counters: dict[str, float] = field(default_factory=dict)
-    first: dict[str, tuple[int, str]] = field(default_factory=dict)  # line of the first of each kind
+    first: dict[str, tuple[int, str]] = field(default_factory=dict)  # first line of the sizes and of the counters
     node: str = "0"
-    zone: tuple[str, int, int, str] | None = None  # name, free pages, line
+    zone: tuple[str, int, int, str] | None = None  # name, free pages, line number, line
     blocks: dict[int, int] = field(default_factory=dict)
     pages: int = 0
 
-    def add_sum(self, found: re.Match[str], line: int, text: str) -> None:
-        pages, size = float(found[2]), parse_quantity(found[3].replace(" ", ""))
-        if found[1] == "TOTAL MEM" and size and pages:
-            exact = size.value / pages
-            near = (bytes_ for bytes_ in PAGE_SIZES if abs(exact / bytes_ - 1) < 0.1)
-            self.page = float(next(near, 0))
-        if found[1] in SIZES and self.page and pages * self.page <= MAX_QUANTITY:
+    def add_sum(self, match: re.Match[str], line: int, text: str) -> None:
+        pages, size = float(match[2]), parse_quantity(match[3].replace(" ", ""))
+        if match[1] == "TOTAL MEM" and size and pages:
+            ratio = size.value / pages
+            self.page_size = float(next((size for size in PAGE_SIZES if abs(ratio / size - 1) < 0.1), 0))
+        if match[1] in SIZES and self.page_size and pages * self.page_size <= MAX_QUANTITY:
             self.first.setdefault("sizes", (line, text))
-            self.sizes[f"node_memory_{SIZES[found[1]]}_bytes"] = pages * self.page
+            self.sizes[f"node_memory_{SIZES[match[1]]}_bytes"] = pages * self.page_size
 
-    def add_counter(self, found: re.Match[str], line: int, text: str) -> None:
-        if (value := parse_count(found[2])) is not None:
+    def add_counter(self, match: re.Match[str], line: int, text: str) -> None:
+        if (value := parse_count(match[2])) is not None:
             self.first.setdefault("counters", (line, text))
-            self.counters.setdefault(f"node_vmstat_{counter_name(found[1])}", float(value))
-        elif not found[2].startswith("-"):  # sums over CPUs may be a little below zero
-            self.odd.note(line, text, "not a count of kmem -V: not used")
+            self.counters.setdefault(f"node_vmstat_{counter_name(match[1])}", float(value))
+        elif not match[2].startswith("-"):  # sums over CPUs may be a little below zero
+            self.errors.note(line, text, "not a count of kmem -V: not used")
 
-    def begin_zone(self, found: re.Match[str], line: int, text: str) -> Iterator[Sample]:
+    def begin_zone(self, match: re.Match[str], line: int, text: str) -> Iterator[Sample]:
         yield from self.end_zone()
-        if int(found[2]):
-            self.zone = found[1], int(found[3]), line, text
+        if int(match[2]):
+            self.zone = match[1], int(match[3]), line, text
 
-    def add_area(self, found: re.Match[str]) -> None:
-        order = int(found[1])
-        self.blocks[order] = self.blocks.get(order, 0) + int(found[2])
-        self.pages += int(found[3])
+    def add_area(self, match: re.Match[str]) -> None:
+        order = int(match[1])
+        self.blocks[order] = self.blocks.get(order, 0) + int(match[2])
+        self.pages += int(match[3])
 
     def end_zone(self) -> Iterator[Sample]:
-        """A zone whose rows are all there: pages move between lists while a live kernel is looked at."""
+        """Yield the sample of a complete zone. Rows may not add up, as pages of a live kernel move between lists."""
         if self.zone is not None:
             name, free, line, text = self.zone
             orders = sorted(self.blocks)
@@ -130,7 +129,7 @@ class _Dump:
                 entity = (("node", self.node), ("zone", name))
                 yield Sample("zone", values, self.source.cite(line, text), READER, entity, self.source.time)
             elif free:
-                self.odd.note(line, text, "a zone whose rows do not make up its free pages: not used")
+                self.errors.note(line, text, "a zone whose rows do not make up its free pages: not used")
         self.zone, self.pages = None, 0
         self.blocks.clear()
 
@@ -142,23 +141,23 @@ class _Dump:
 
 
 @with_errors(READER)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Samples of zones, then of the host."""
-    dump = _Dump(source, odd)
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield samples of zones, then of the host."""
+    dump = _Dump(source, errors)
     for line, text in lines:
-        if found := AREA.match(text):
-            dump.add_area(found)
-        elif found := ZONE.match(text):
-            yield from dump.begin_zone(found, line, text)
-        elif found := SUM.match(text):
-            dump.add_sum(found, line, text)
-        elif found := COUNTER.match(text):
-            dump.add_counter(found, line, text)
-        elif found := NODE.match(text):
+        if match := AREA.match(text):
+            dump.add_area(match)
+        elif match := ZONE.match(text):
+            yield from dump.begin_zone(match, line, text)
+        elif match := SUM.match(text):
+            dump.add_sum(match, line, text)
+        elif match := COUNTER.match(text):
+            dump.add_counter(match, line, text)
+        elif match := NODE.match(text):
             yield from dump.end_zone()
-            dump.node = found[1] or dump.node
+            dump.node = match[1] or dump.node
         elif text.strip() and not _is_heading(text):
-            odd.note(line, text, "not a line of crash kmem -i, -f or -V")
+            errors.note(line, text, "not a line of crash kmem -i, -f or -V")
     yield from dump.finish()
 
 

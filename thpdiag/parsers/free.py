@@ -1,13 +1,13 @@
-"""free: memory and swap of the host at one moment, or every N seconds (-s N).
+"""Output of free: memory and swap of the host at one moment, or every N seconds (-s N).
 
                    total        used        free      shared  buff/cache   available
     Mem:        24684096      404928    24297716        8816      361008    24279168
     Swap:              0           0           0
 
-Units: KiB, with -m, -g, --kilo and so on others, which only the command shows: numbers without a suffix that are no
-multiples of 4 are not KiB and not used unless the command is known; multiples of 4096, all of them, are bytes (-b),
-for the kernel counts pages. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
-Tables of -s have an empty line between them and no time: they get one where the command and a time above it are known.
+Units: KiB. -m, -g, --kilo and similar options select others, which only the command shows. Without a known command,
+numbers without a suffix that are not multiples of 4 are not KiB and are not used; if all are multiples of 4096 they
+are bytes (-b), because the kernel counts pages. -h prints suffixes (`3.7G`, `23Gi`, `361Mi`).
+Tables of -s are separated by an empty line and have no time; they get one if the command and a time above it are known.
 Varies: `buffers` and `cached` up to procps 3.3.9 (or with -w), with a `-/+ buffers/cache:` line; then `buff/cache`
 and `available`. Source: procps free.c.
 """
@@ -39,25 +39,25 @@ METRICS = {
         "free": "node_memory_SwapFree_bytes",
     },
 }
-MAX_NUMBER_IN_MIB = 100_000  # what is larger may be KiB
+MAX_NUMBER_IN_MIB = 100_000  # larger numbers may be KiB
 UNITS = {"b": 1, "bytes": 1, "k": 2**10, "kibi": 2**10, "m": 2**20, "mebi": 2**20, "g": 2**30, "gibi": 2**30}
 UNITS |= {"tebi": 2**40, "kilo": 10**3, "mega": 10**6, "giga": 10**9, "tera": 10**12}
 Row = tuple[int, str]
 
 
 def unit_of(command: Command | None, rows: list[Row]) -> int | None:
-    """Bytes per number without a suffix; None if unknown."""
+    """Return the unit, in bytes, of numbers without a suffix; None if unknown."""
     if command:
         return next((UNITS[name] for name in command.options if name in UNITS), 1024)
-    found = [parse_number(word) for _, text in rows for word in text.split()[1:]]
-    numbers = [value for value in found if value is not None]
+    parsed = [parse_number(word) for _, text in rows for word in text.split()[1:]]
+    numbers = [value for value in parsed if value is not None]
     if max(numbers, default=0) <= MAX_NUMBER_IN_MIB or any(value % 4 for value in numbers):
         return None
-    return 1 if all(value % 4096 == 0 for value in numbers) else 1024  # whole pages: bytes
+    return 1 if all(value % 4096 == 0 for value in numbers) else 1024
 
 
-def _tables(lines: Lines, odd: ParseErrors) -> list[tuple[list[str], list[Row]]]:
-    """Titles and rows of each table."""
+def _tables(lines: Lines, errors: ParseErrors) -> list[tuple[list[str], list[Row]]]:
+    """Return the titles and rows of each table."""
     tables: list[tuple[list[str], list[Row]]] = []
     for line, text in lines:
         if HEADER.match(text):
@@ -67,38 +67,38 @@ def _tables(lines: Lines, odd: ParseErrors) -> list[tuple[list[str], list[Row]]]
                 tables.append(([], []))
             tables[-1][1].append((line, text))
         elif text.strip():
-            odd.note(line, text, "not a row of free")
+            errors.note(line, text, "not a row of free")
     return tables
 
 
 @with_errors("free")
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """One Sample of the host per table."""
-    tables = _tables(lines, odd)
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield one sample of the host per table."""
+    tables = _tables(lines, errors)
     command = parse_command(source.command, "free", with_value="sc")
     unit = unit_of(command, [row for _, rows in tables for row in rows])
     step = parse_number(command.options.get("s", "")) if command else None
-    for place, (titles, rows) in enumerate(tables):
-        found = Readings()
-        for line, text in rows:
-            _take_row(found, odd, (line, text), titles, unit)
-        if found.values:
+    for index, (titles, rows) in enumerate(tables):
+        readings = Readings()
+        for row in rows:
+            _parse_row(readings, errors, row, titles, unit)
+        if readings.values:
             time = source.time if len(tables) == 1 or step else None
-            time = time.plus(place * step) if time and step else time
-            yield Sample("system", found.values, source.cite(*rows[0]), "free", (), time, found.resolution)
+            time = time.plus(index * step) if time and step else time
+            yield Sample("system", readings.values, source.cite(*rows[0]), "free", (), time, readings.resolution)
 
 
-def _take_row(found: Readings, odd: ParseErrors, row: Row, titles: list[str], unit: int | None) -> None:
+def _parse_row(readings: Readings, errors: ParseErrors, row: Row, titles: list[str], unit: int | None) -> None:
     kind, _, rest = row[1].partition(":")
     metrics = METRICS.get(kind.strip(), {})
     for title, cell in zip(titles, rest.split(), strict=False):
         size = parse_quantity(cell, unit or 1) if title in metrics else None
         if title in metrics and size is None:
-            odd.note(*row, "an impossible number of free: not used")
+            errors.note(*row, "an impossible number of free: not used")
         elif size and (unit or not cell.isdecimal()):
-            found.put(Column(metrics[title]), size)
+            readings.put(Column(metrics[title]), size)
         elif size and size.value:
-            odd.note(*row, "the unit of free's numbers is not known: not used")
+            errors.note(*row, "the unit of free's numbers is not known: not used")
 
 
 PARSER = Parser("free", "free memory table", read, opens=HEADER, continues=any_of(ROW, HEADER, blank=True))

@@ -7,11 +7,11 @@
     Allocated: 2892592, active: 3506176, metadata: 2775792 (n_thp 0), resident: 7471104, mapped: 11075584, retained: 0
     --- End jemalloc statistics ---
 
-Units: bytes, at the time of the print. `resident` is what jemalloc believes to be in memory: pages in use, its own
-data, and pages that were freed and not yet given back (dirty). What the process has above that was put there by huge
-pages, or by somebody who does not use this allocator. `opt.thp` always marks all memory with madvise, never keeps it
-out, default leaves it to the kernel; `opt.metadata_thp` marks the allocator's own data only. Tables of arenas are
-passed over. The text may come many times, of a process each. The JSON form is not read.
+Units: bytes, at the time of the print. `resident` is the resident memory by jemalloc's own count: pages in use, its
+metadata, and freed pages not yet returned (dirty). Resident memory of the process above that comes from huge pages, or
+from code that does not use this allocator. `opt.thp` "always" marks all memory with madvise, "never" excludes it, and
+"default" leaves it to the kernel; `opt.metadata_thp` affects the allocator's metadata only. Tables of arenas are
+skipped. The text may occur several times, once per process. The JSON form is not read.
 Varies: opt.thp from 5.1 on, opt.metadata_thp from 5.0. Source: jemalloc src/stats.c (stats_general_print,
 stats_print_helper) of 4.5, 5.0, 5.2 and 5.3; recorded with 5.3.0.
 """
@@ -28,7 +28,7 @@ from thpdiag.parsers._lines import ParseErrors, with_errors
 NAME = "jemalloc"
 LABEL = ("app", NAME)
 _BEGIN = re.compile(r"_{2,3} Begin jemalloc statistics _{2,3}\s*$")
-_LINE = re.compile(  # of a table, or what a line of the statistics begins with
+_LINE = re.compile(  # a line of a table, or the beginning of another line of the statistics
     r"\s|$|_{2,3} Begin|-{2,3} End|(?:Allocated|Arenas|Background threads|Page size|Quantum size|Version): "
     r"|Build-time option|Run-time option|Profiling settings|Maximum thread-cached|Number of (?:bin|thread-cache|large) "
     r"|Count of realloc|Merged |Destroyed |assigned threads: |uptime: |dss allocation|decaying: |HPA "
@@ -46,24 +46,24 @@ _SUMS_BEGIN = re.compile(r"Allocated: ")
 
 
 @with_errors(NAME)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """app.version, allocator.option, and how much of the resident memory is not in use."""
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield app.version, allocator.option, and the resident memory with its unused share."""
     for number, text in lines:
         cite = source.cite(number, text)
-        if found := _VERSION.match(text):
-            yield Fact("app.version", found["version"], cite, (LABEL,), source.time)
-        elif found := _OPTION.match(text):
-            yield Fact("allocator.option", found["value"], cite, (LABEL, ("option", found["name"])), source.time)
-        elif found := _SUMS.match(text):
-            allocated, resident = int(found["allocated"]), int(found["resident"])
+        if version := _VERSION.match(text):
+            yield Fact("app.version", version["version"], cite, (LABEL,), source.time)
+        elif option := _OPTION.match(text):
+            yield Fact("allocator.option", option["value"], cite, (LABEL, ("option", option["name"])), source.time)
+        elif sums := _SUMS.match(text):
+            allocated, resident = int(sums["allocated"]), int(sums["resident"])
             yield Fact("allocator.resident_bytes", resident, cite, (LABEL,), source.time)
             if 0 < allocated <= resident:
                 unused = round(1 - allocated / resident, 4)
                 yield Fact("allocator.unused_ratio", unused, cite, (LABEL,), source.time)
             else:
-                odd.note(number, text, "more memory allocated than resident: swapped out, or not touched")
+                errors.note(number, text, "more memory allocated than resident: swapped out, or not touched")
         elif _OPTION_BEGIN.match(text) or _SUMS_BEGIN.match(text):
-            odd.note(number, text, "not a whole line of jemalloc's statistics")
+            errors.note(number, text, "not a whole line of jemalloc's statistics")
 
 
 PARSER = Parser(NAME, "statistics of jemalloc", read, opens=_BEGIN, continues=_LINE.match)

@@ -1,18 +1,15 @@
-"""Names of kernel functions by address: kallsyms, System.map, the symbol tables of vmlinux and modules.
+"""Kernel function names by address: kallsyms, System.map, and the symbol tables of vmlinux and modules.
 
-/proc/kallsyms and System.map: the names of the kernel's functions by address, without which perf.data has none.
+perf.data contains no names of kernel functions; they come from these files.
 
-`thpdiag.perf.kallsyms` makes a table of it, if a recording asks for names. Which kernel a list is of stands
-in its path only: the release in `System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's own store
+/proc/kallsyms and System.map: `thpdiag.perf.kallsyms` builds the table if a recording needs names. Only the path of a
+list identifies its kernel: the release in `System.map-RELEASE` and `lib/modules/RELEASE/`, the build id in perf's cache
 (`~/.debug`, unpacked or as `perf archive` packs it): `[kernel.kallsyms]/BUILD-ID/kallsyms` (perf source
 tools/perf/util/build-id.c).
 
-vmlinux, kernel modules and their debug files: the names of functions by address, from the symbol table.
-
-They come from `/boot`, `/usr/lib/debug`, and perf's own store (`~/.debug`, unpacked or as `perf archive` packs it):
-`lib/modules/RELEASE/.../NAME.ko/BUILD-ID/elf`, `.build-id/XX/YYYY/elf` (perf source tools/perf/util/build-id.c). A
-kernel with debug information has up to a gigabyte; what is needed of it stands at the beginning and at the end. The
-tables are read by `thpdiag.perf.elf`.
+vmlinux, kernel modules and their debug files: `thpdiag.perf.elf` reads the symbol tables. They come from `/boot`,
+`/usr/lib/debug`, and perf's cache: `lib/modules/RELEASE/.../NAME.ko/BUILD-ID/elf`, `.build-id/XX/YYYY/elf`. A kernel
+with debug information has up to a gigabyte; the needed parts are at its beginning and at its end.
 """
 
 from __future__ import annotations
@@ -26,16 +23,16 @@ from thpdiag.model.facts import MAX_CITED_CHARS
 from thpdiag.model.parser import BulkParser, Content, Source
 from thpdiag.model.profile import width_of
 
-MAX_LIST_BYTES = 128 * 1024 * 1024  # bytes; the longest lists known (all data symbols included) have a tenth of it
-FIRST_LINE_BYTES = 4096  # bytes that have the first line, be it below a command
-DECIDING_LINES = 64  # lines of the beginning that must be symbols
+MAX_LIST_BYTES = 128 * 1024 * 1024  # ten times the longest known lists (with all data symbols)
+FIRST_LINE_BYTES = 4096  # enough for a copied command and the first line
+CHECKED_LINES = 64  # first lines of a member that are checked to be symbols
 _SYMBOL_LINE = re.compile(
     rb"(?:[0-9a-f]{16}|[0-9a-f]{8}|[ ]{2,10}\(null\)) [A-Za-z?-] [^\s\[\]]+(?:[\t ]+\[[^\]\s]+\])?[ \t]*\r?$"
 )
-_NAMED = re.compile(r"(?:^|/)(?:[\w.+-]*kallsyms[\w.+-]*|[\w.-]*System\.map(?:-[^/]*)?)$", re.IGNORECASE)
+_LIST_PATH = re.compile(r"(?:^|/)(?:[\w.+-]*kallsyms[\w.+-]*|[\w.-]*System\.map(?:-[^/]*)?)$", re.IGNORECASE)
 _SYSTEM_MAP = re.compile(r"(?:^|/)[\w.-]*System\.map[^/]*$", re.IGNORECASE)
-# Names that every list for the kernel of a known architecture has near its beginning, and none of a program has.
-_COMMAND = re.compile(rb"(?!(?:[0-9a-f]{8}){1,2} )[^\n]{0,200}(?:kallsyms|System\.map)[^\n]{0,100}\n")  # copied with it
+_COMMAND = re.compile(rb"(?!(?:[0-9a-f]{8}){1,2} )[^\n]{0,200}(?:kallsyms|System\.map)[^\n]{0,100}\n")
+# Names near the beginning of the list of a kernel of every known architecture, but of no list of a program.
 _KERNEL_NAMES = re.compile(
     rb"(?m) [TtAaDd] (?:_s?text|startup_64|__per_cpu_start|fixed_percpu_data|irq_stack_union|_head|primary_entry)\r?$"
 )
@@ -47,49 +44,49 @@ _BUILD_ID = re.compile(
 
 
 def release_in(path: str) -> str:
-    """The release of the kernel that the path names, or nothing."""
-    found = _LIST_RELEASE.search(path) or _MODULES.search(path)
-    return found[1] if found else ""
+    """Return the kernel release in a path, or ""."""
+    match = _LIST_RELEASE.search(path) or _MODULES.search(path)
+    return match[1] if match else ""
 
 
 def build_id_in(path: str) -> str:
-    """The build id of the folder that the path goes through in perf's own store, or nothing."""
-    found = _BUILD_ID.search(path)
-    return "".join(part for part in found.groups() if part) if found else ""
+    """Return the build id in a path of perf's cache, or ""."""
+    match = _BUILD_ID.search(path)
+    return "".join(part for part in match.groups() if part) if match else ""
 
 
 def _is_kallsyms(path: str, head: bytes, size: int | None) -> bool:
     head = _without_command(head)
-    lines = head.split(b"\n")[:-1][:DECIDING_LINES] or [head]
-    fit = [bool(_SYMBOL_LINE.match(line)) for line in lines]
-    if not fit[0]:
+    lines = head.split(b"\n")[:-1][:CHECKED_LINES] or [head]
+    is_symbol = [bool(_SYMBOL_LINE.match(line)) for line in lines]
+    if not is_symbol[0]:
         return False
-    if _NAMED.search(path):
-        return 4 * sum(fit) >= 3 * len(fit)
-    return all(fit) and bool(_KERNEL_NAMES.search(head))
+    if _LIST_PATH.search(path):
+        return 4 * sum(is_symbol) >= 3 * len(is_symbol)
+    return all(is_symbol) and bool(_KERNEL_NAMES.search(head))
 
 
 def _without_command(text: bytes) -> bytes:
-    """The text below the command that printed it, where somebody copied both."""
-    typed = _COMMAND.match(text[:512])
-    return text[typed.end() :] if typed else text
+    """Remove the command line that was copied together with its output."""
+    command = _COMMAND.match(text[:512])
+    return text[command.end() :] if command else text
 
 
 def read_kallsyms(source: Source, content: Content) -> Iterator[SymbolList | Problem]:
-    """The list as it is: a sosreport has one of 5 MB that nothing in it asks for, so that it is left there."""
-    chunks, ended, cut = _chunks(content)
+    """Yield the unparsed list. If it can be read again, it is not kept: a sosreport has 5 MB that are seldom needed."""
+    chunks, ends_with_line, is_cut = _chunks(content)
     head = _first_line(chunks)
     text = _without_command(head)
     cite = source.cite(
         1 if text is head else 2, text[:MAX_CITED_CHARS].partition(b"\n")[0].decode("utf-8", "replace").rstrip()
     )
-    if cut:
+    if is_cut:
         problem = f"only the first {MAX_LIST_BYTES} bytes were read; functions at higher addresses have no names"
         yield Problem(Citation(source.member), problem, ProblemKind.LIMIT)
     if not width_of(text):
         yield Problem(cite, "does not begin with `address type name`", ProblemKind.UNREADABLE)
         return
-    if not ended:
+    if not ends_with_line:
         yield Problem(Citation(source.member), "ends within a line: it may have been cut")
     path = source.path or source.member
     kind = TableKind.SYSTEM_MAP if _SYSTEM_MAP.search(path) else TableKind.KALLSYMS
@@ -98,24 +95,24 @@ def read_kallsyms(source: Source, content: Content) -> Iterator[SymbolList | Pro
 
 
 def _chunks(content: Content) -> tuple[tuple[bytes, ...], bool, bool]:
-    """The bytes (the first, if the list is left where it is); whether they end a line; whether there were more."""
+    """Return the chunks (only the first if the list can be read again), whether they end a line, and are cut."""
     kept: list[bytes] = []
-    given, chunk = 0, b""
+    size, chunk = 0, b""
     for chunk in filter(None, content.chunks):
-        if not content.again or given < FIRST_LINE_BYTES:
+        if not content.again or size < FIRST_LINE_BYTES:
             kept.append(chunk)
-        given += len(chunk)
-        if given > MAX_LIST_BYTES:
+        size += len(chunk)
+        if size > MAX_LIST_BYTES:
             break
-    cut = given > MAX_LIST_BYTES
-    if cut and not content.again:
+    is_cut = size > MAX_LIST_BYTES
+    if is_cut and not content.again:
         text = b"".join(kept)[:MAX_LIST_BYTES]
         kept = [text[: text.rfind(b"\n") + 1]]
-    return tuple(kept), cut or chunk.endswith(b"\n"), cut
+    return tuple(kept), is_cut or chunk.endswith(b"\n"), is_cut
 
 
 def _first_line(chunks: Iterable[bytes]) -> bytes:
-    """As many of them as hold the first line."""
+    """Return at least the first line, joined from the chunks."""
     head = b""
     for chunk in chunks:
         head += chunk
@@ -130,11 +127,11 @@ KALLSYMS = BulkParser(
 )  # fmt: skip
 
 
-HEAD_BYTES = 1024 * 1024  # bytes that are kept of the beginning
-TAIL_BYTES = 96 * 1024 * 1024  # and of the end: linkers put the symbol table behind debug information
-_KERNEL = re.compile(r"(?:^|/)vmlinux(?:-[^/]*)?(?:\.debug)?(?:/[0-9a-f]{16,64}/(?:elf|debug|vmlinux))?$")
-_MODULE = re.compile(r"(?:^|/)([\w-]+)\.ko(?:\.(?:gz|xz|zst|debug))*(?:/[0-9a-f]{16,64}/(?:elf|debug))?$")
-_STORED = re.compile(
+HEAD_BYTES = 1024 * 1024  # bytes kept of the beginning of a file
+TAIL_BYTES = 96 * 1024 * 1024  # bytes kept of its end: linkers put the symbol table after the debug information
+_VMLINUX_PATH = re.compile(r"(?:^|/)vmlinux(?:-[^/]*)?(?:\.debug)?(?:/[0-9a-f]{16,64}/(?:elf|debug|vmlinux))?$")
+_MODULE_PATH = re.compile(r"(?:^|/)([\w-]+)\.ko(?:\.(?:gz|xz|zst|debug))*(?:/[0-9a-f]{16,64}/(?:elf|debug))?$")
+_CACHE_PATH = re.compile(
     r"(?:^|/)(?:\.build-id/[0-9a-f]{2}/[0-9a-f]{14,62}(?:\.debug|/(?:elf|debug|vmlinux))"
     r"|\[kernel\.[\w.]+\]/[0-9a-f]{16,64}/(?:elf|debug|vmlinux))$"
 )
@@ -144,86 +141,85 @@ _MAX_BANNER_BYTES = 256
 
 
 class HeadAndTail:
-    """The beginning and the end of a stream, what was asked for between them, and the banner of a kernel in it."""
+    """The beginning and the end of a stream, requested ranges between them, and the release in a kernel banner."""
 
     def __init__(self) -> None:
         self.size = 0
         self.release = ""
         self._head = b""
         self._tail: deque[bytes] = deque()
-        self._held = 0
-        self._wanted: dict[tuple[int, int], bytes] = {}
-        self._whole: bytes | None = None
+        self._tail_size = 0
+        self._requested: dict[tuple[int, int], bytes] = {}
+        self._joined_tail: bytes | None = None
 
-    def want(self, offset: int, size: int) -> None:
-        """Keep these bytes too, as far as they are still to come."""
-        before = b"".join(self._tail) if offset < self.size == self._held else b""
-        self._wanted[offset, size] = before[offset : offset + size]
+    def request(self, offset: int, size: int) -> None:
+        """Keep this range too, as far as it has not passed yet."""
+        before = b"".join(self._tail) if offset < self.size == self._tail_size else b""
+        self._requested[offset, size] = before[offset : offset + size]
 
     def add(self, chunk: bytes) -> None:
         begin, self.size = self.size, self.size + len(chunk)
         if len(self._head) < HEAD_BYTES:
             self._head += chunk[: HEAD_BYTES - len(self._head)]
-        for (offset, size), had in self._wanted.items():
-            self._wanted[offset, size] = had + chunk[max(0, offset - begin) : max(0, offset + size - begin)]
+        for (offset, size), part in self._requested.items():
+            self._requested[offset, size] = part + chunk[max(0, offset - begin) : max(0, offset + size - begin)]
         if not self.release:
-            before = self._tail[-1][-_MAX_BANNER_BYTES:] if self._tail else b""
-            if (found := (before + chunk).find(b"Linux version ")) >= 0:
-                told = _BANNER.match(before + chunk, found)
-                self.release = told[1].decode() if told else ""
+            text = (self._tail[-1][-_MAX_BANNER_BYTES:] if self._tail else b"") + chunk
+            if (start := text.find(b"Linux version ")) >= 0 and (banner := _BANNER.match(text, start)):
+                self.release = banner[1].decode()
         self._tail.append(chunk)
-        self._held += len(chunk)
-        while self._held - len(self._tail[0]) >= TAIL_BYTES:
-            self._held -= len(self._tail.popleft())
+        self._tail_size += len(chunk)
+        while self._tail_size - len(self._tail[0]) >= TAIL_BYTES:
+            self._tail_size -= len(self._tail.popleft())
 
     def part(self, offset: int, size: int) -> bytes | None:
-        """What `thpdiag.perf.elf.Held` asks for."""
+        """Return a range of the file, or None if it was not kept (protocol `thpdiag.perf.elf.Held`)."""
         if offset + size <= len(self._head):
             return self._head[offset : offset + size]
-        if len(found := self._wanted.get((offset, size), b"")) == size:
-            return found
-        first = self.size - self._held
+        if len(part := self._requested.get((offset, size), b"")) == size:
+            return part
+        first = self.size - self._tail_size
         if offset < first or offset + size > self.size:
             return None
-        if self._whole is None or len(self._whole) != self._held:
-            self._whole = b"".join(self._tail)
-        return self._whole[offset - first : offset + size - first]
+        if self._joined_tail is None or len(self._joined_tail) != self._tail_size:
+            self._joined_tail = b"".join(self._tail)
+        return self._joined_tail[offset - first : offset + size - first]
 
 
 def read_elf(source: Source, content: Content) -> Iterator[SymbolTable | Problem]:
-    """The functions of a kernel or a module; nothing of a program."""
-    from thpdiag.perf import elf  # numpy: only where there is a file
+    """Yield the functions of a kernel or a module, and nothing for other programs."""
+    from thpdiag.perf import elf  # imported late: numpy is needed only if there is a file
 
     cite, path = Citation(source.member), source.member
-    module = _MODULE.search(path)
+    module = _MODULE_PATH.search(path)
     try:
         kept = _head_and_tail(content)
-        release = kept.release or release_in(path) or (found[1] if (found := _FILE_RELEASE.search(path)) else "")
+        release = kept.release or release_in(path) or (match[1] if (match := _FILE_RELEASE.search(path)) else "")
         table = elf.read(elf.open_elf(kept), cite, release, module[1].replace("-", "_") if module else "")
     except elf.ElfError as error:
         yield Problem(cite, str(error), ProblemKind.UNREADABLE, hides=False)
         return
     if table is not None and len(table.addresses):
         yield table
-    elif table is not None or not _STORED.search(path):
+    elif table is not None or not _CACHE_PATH.search(path):
         yield Problem(cite, "has no symbols of a kernel (stripped?)", ProblemKind.UNREADABLE, hides=False)
 
 
 def _head_and_tail(content: Content) -> HeadAndTail:
     from thpdiag.perf.elf import open_elf
 
-    kept, asked = HeadAndTail(), False
+    kept, is_opened = HeadAndTail(), False
     for chunk in content.chunks:
         kept.add(chunk)
-        if not asked and kept.size >= HEAD_BYTES:
-            asked = True
+        if not is_opened and kept.size >= HEAD_BYTES:
+            is_opened = True
             for offset, size in open_elf(kept).program_notes:
-                kept.want(offset, size)
+                kept.request(offset, size)
     return kept
 
 
 ELF_SYMBOLS = BulkParser(
     "elf_symbols", "vmlinux, kernel modules (symbol table)",
-    lambda path, _head, _size: _KERNEL.search(path) or _MODULE.search(path) or _STORED.search(path), read_elf,
-    opens=re.compile(rb"\x7fELF"),
+    lambda path, _head, _size: _VMLINUX_PATH.search(path) or _MODULE_PATH.search(path) or _CACHE_PATH.search(path),
+    read_elf, opens=re.compile(rb"\x7fELF"),
 )  # fmt: skip

@@ -1,14 +1,14 @@
-"""MongoDB's full-time diagnostic data: a sample each second of the host and of mongod, in diagnostic.data/metrics.*.
+"""MongoDB's full-time diagnostic data (FTDC), diagnostic.data/metrics.*: a sample per second of the host and of mongod.
 
     {"_id": date, "type": 0, "doc": {"hostInfo": ..., "buildInfo": ...}}
     {"_id": date, "type": 1, "data": bytes}
 
-BSON, one document after the other. The bytes of type 1 are a length and zlib; in it are a whole sample as BSON, how
-many numbers it has, how many more samples follow, and their differences, number by number: LEB128, a zero followed by
-how many more zeros follow it. Numbers are doubles, integers, booleans, dates and both halves of a timestamp, in their
-order; everything else is left out. Units: milliseconds of CPU, KiB (`_kb`), MiB (`mem`), microseconds (`extra_info`).
-Times are those of the server, UTC. A host name that is an id of Docker is that of a container and not taken.
-Varies: systemMetrics since 3.4, user_time_us since 4.4; metrics.interim is a chunk that was not finished.
+A sequence of BSON documents. The bytes of type 1 are a length and zlib data, which contain a complete sample as BSON,
+the number of its numbers, the number of further samples, and the differences, number by number: LEB128, where a zero is
+followed by the count of zeros that follow it. Numbers are doubles, integers, booleans, dates and both halves of a
+timestamp, in document order; other types are skipped. Units: milliseconds of CPU, KiB (`_kb`), MiB (`mem`),
+microseconds (`extra_info`). Times are those of the server, UTC. A host name that is a Docker id belongs to a container
+and is not read. Varies: systemMetrics since 3.4, user_time_us since 4.4; metrics.interim is an unfinished chunk.
 Source: MongoDB src/mongo/db/ftdc (README, compressor.cpp, util.cpp, ftdc_system_stats_linux.cpp), 3.4 to 8.0; tried on
 files of a server 7.0.
 """
@@ -31,9 +31,9 @@ from thpdiag.parsers._lines import printable
 from thpdiag.parsers._units import MAX_QUANTITY
 
 NAME = "mongodb_ftdc"
-INSTEAD = "send db.serverStatus() every 10 s, and the output of sar or vmstat"
+ALTERNATIVE = "send db.serverStatus() every 10 s, and the output of sar or vmstat"
 MAX_DOCUMENT_BYTES = 16 << 20
-MAX_NUMBERS = 1 << 25  # of one chunk
+MAX_NUMBERS = 1 << 25  # numbers in all samples of one chunk
 MAX_DEPTH = 30
 SIZES = {1: 8, 6: 0, 7: 12, 8: 1, 9: 8, 10: 0, 16: 4, 17: 8, 18: 8, 19: 16, 127: 0, 255: 0}
 FORMATS = {1: "<d", 8: "<B", 9: "<q", 16: "<i", 18: "<q"}
@@ -61,14 +61,14 @@ MONGOD = {
     "serverStatus.mem.virtual": ("process_virtual_memory_bytes", 2.0**20),
 }
 FACTS = {"hostInfo.extra.kernelVersion": "kernel.release", "hostInfo.system.hostname": "host.name"}
-_CONTAINER = re.compile(r"[0-9a-f]{12}$")
+_CONTAINER_ID = re.compile(r"[0-9a-f]{12}$")
 
 
 Numbers = dict[str, NDArray[np.float64]]  # by path
 
 
 class _DamagedError(Exception):
-    """Bytes that are not as the format says."""
+    """The bytes do not have the format."""
 
 
 class _Field(NamedTuple):
@@ -78,7 +78,7 @@ class _Field(NamedTuple):
 
 
 def _fields(data: bytes, at: int = 0, path: str = "", depth: int = 0) -> Iterator[_Field]:
-    """The values of a document, in their order, with the names that lead to them."""
+    """Yield the values of a document in order, with their dotted paths."""
     end = at + _length(data, at) - 1
     at += 4
     while at < end:
@@ -99,7 +99,7 @@ def _fields(data: bytes, at: int = 0, path: str = "", depth: int = 0) -> Iterato
 
 
 def _length(data: bytes, at: int) -> int:
-    """The length of the document that begins here, with its own four bytes."""
+    """Return the length of the document at this position, including the four bytes of the length."""
     length = int.from_bytes(data[at : at + 4], "little")
     if not 5 <= length <= len(data) - at:
         raise _DamagedError
@@ -121,25 +121,25 @@ def _size(data: bytes, at: int, kind: int, end: int) -> int:
 
 
 def _documents(content: Content) -> Iterator[bytes]:
-    """The documents of a file, one after the other."""
-    held = b""
+    """Yield the documents of a file."""
+    buffer = b""
     for chunk in content.chunks:
-        held, at = held + chunk, 0
-        while len(held) - at > 4:
-            size = int.from_bytes(held[at : at + 4], "little")
+        buffer, at = buffer + chunk, 0
+        while len(buffer) - at > 4:
+            size = int.from_bytes(buffer[at : at + 4], "little")
             if not 5 <= size <= MAX_DOCUMENT_BYTES:
                 raise _DamagedError
-            if size > len(held) - at:
+            if size > len(buffer) - at:
                 break
-            yield held[at : at + size]
+            yield buffer[at : at + size]
             at += size
-        held = held[at:]
-    if held:
+        buffer = buffer[at:]
+    if buffer:
         raise _DamagedError
 
 
 def _samples(packed: bytes) -> Numbers:
-    """The numbers of a chunk that have a meaning here, by their path, each with all its samples."""
+    """Return the known numbers of a chunk by path, each with the values of all samples."""
     unpack = zlib.decompressobj()
     plain = unpack.decompress(packed, MAX_DOCUMENT_BYTES)
     start = _length(plain, 0)
@@ -155,36 +155,35 @@ def _samples(packed: bytes) -> Numbers:
     if len(names) != count or len(deltas) != count * more:
         raise _DamagedError
     table = deltas.reshape(count, more)
-    wanted = ((name, value, row) for (name, value), row in zip(names, table, strict=True) if _is_known(name))
-    found = {name: np.concatenate(([value], value + np.cumsum(row, dtype=np.int64))) for name, value, row in wanted}
-    if any((column < 0).any() or (column > MAX_QUANTITY).any() for column in found.values()):
+    numbers = {
+        name: np.concatenate(([value], value + np.cumsum(row, dtype=np.int64)))
+        for (name, value), row in zip(names, table, strict=True)
+        if name == "start" or name in HOST or name in MONGOD
+    }
+    if any((column < 0).any() or (column > MAX_QUANTITY).any() for column in numbers.values()):
         raise _DamagedError
-    return found
-
-
-def _is_known(name: str) -> bool:
-    return name == "start" or name in HOST or name in MONGOD
+    return numbers
 
 
 def _deltas(data: NDArray[np.uint8], count: int) -> NDArray[np.int64]:
-    """Differences of all numbers, one number after the other."""
+    """Decode the differences of all numbers, number by number; an empty array if there are more than `count`."""
     ends = np.flatnonzero(data < 128)
     starts = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
     lengths = ends - starts + 1
     values = np.zeros(len(ends), np.uint64)
-    for place in range(min(int(lengths.max(initial=0)), 10)):
-        here = lengths > place
-        values[here] |= (data[starts[here] + place] & 127).astype(np.uint64) << np.uint64(7 * place)
-    repeats, taken = np.ones(len(values), np.int64), -1
-    for at in np.flatnonzero(values[:-1] == 0).tolist():
-        if at != taken:
-            taken = at + 1
-            repeats[at], repeats[taken] = 1 + min(int(values[taken]), count), 0
+    for index in range(min(int(lengths.max(initial=0)), 10)):
+        has_byte = lengths > index
+        values[has_byte] |= (data[starts[has_byte] + index] & 127).astype(np.uint64) << np.uint64(7 * index)
+    repeats, run_length_index = np.ones(len(values), np.int64), -1
+    for index in np.flatnonzero(values[:-1] == 0).tolist():
+        if index != run_length_index:
+            run_length_index = index + 1
+            repeats[index], repeats[run_length_index] = 1 + min(int(values[run_length_index]), count), 0
     return np.repeat(values, repeats).view(np.int64) if int(repeats.sum()) <= count else values[:0].view(np.int64)
 
 
 def _facts(document: bytes, cite: Citation) -> Iterator[Fact]:
-    """What the first document says of the host and the server."""
+    """Yield the facts of the host and the server in the first document."""
     for field in _fields(document):
         path, value = field.path.removeprefix("doc."), field.value
         text = printable(value[4:-1].decode("utf-8", "replace"))[:255] if isinstance(value, bytes) else ""
@@ -192,12 +191,12 @@ def _facts(document: bytes, cite: Citation) -> Iterator[Fact]:
             continue
         if path == "buildInfo.version":
             yield Fact("app.version", text, cite, (("app", "mongodb"),))
-        elif path in FACTS and not (FACTS[path] == "host.name" and _CONTAINER.match(text)):
+        elif path in FACTS and not (FACTS[path] == "host.name" and _CONTAINER_ID.match(text)):
             yield Fact(FACTS[path], text.partition(":")[0], cite)
 
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """Facts of the host, a Series of it and one of mongod."""
+    """Yield facts of the host, a series of the host and one of mongod."""
     parts: list[tuple[int, Numbers]] = []
     number = 0
     try:
@@ -206,9 +205,9 @@ def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
             if fields.get("type") == 0 and number == 1:
                 yield from _facts(document, Citation(source.member, number))
             elif fields.get("type") == 1 and isinstance(packed := fields.get("data"), bytes):
-                parts.append((number, _samples(packed[9:])))  # behind both lengths and the kind of bytes
+                parts.append((number, _samples(packed[9:])))  # after two lengths and the binary subtype
     except (_DamagedError, struct.error, zlib.error):
-        text = f"diagnostic data of MongoDB that is cut or damaged: what is beyond was not read; {INSTEAD}"
+        text = f"diagnostic data of MongoDB that is cut or damaged: what is beyond was not read; {ALTERNATIVE}"
         yield Problem(Citation(source.member, number + 1), text, ProblemKind.DAMAGED, NAME)
     yield from _series(source, parts, HOST, "system", ())
     yield from _series(source, parts, MONGOD, "process", (("pid", "?"), ("comm", "mongod")))
@@ -221,15 +220,15 @@ def _series(
     kind: str,
     entity: Entity,
 ) -> Iterator[Series]:
-    """Columns, one for each set of numbers that chunks have."""
-    alike: dict[tuple[str, ...], list[tuple[int, Numbers]]] = defaultdict(list)
+    """Yield one series for each set of numbers that chunks have in common."""
+    by_paths: dict[tuple[str, ...], list[tuple[int, Numbers]]] = defaultdict(list)
     for number, part in parts:
         if "start" in part:
-            alike[tuple(name for name in names if name in part)].append((number, part))
-    for known, chunks in alike.items():
-        if known:
+            by_paths[tuple(name for name in names if name in part)].append((number, part))
+    for paths, chunks in by_paths.items():
+        if paths:
             seconds = np.concatenate([part["start"] for _, part in chunks]) / 1000
-            columns = {names[name][0]: np.concatenate([p[name] for _, p in chunks]) * names[name][1] for name in known}
+            columns = {names[path][0]: np.concatenate([p[path] for _, p in chunks]) * names[path][1] for path in paths}
             lines = np.concatenate([np.full(len(part["start"]), number) for number, part in chunks])
             yield Series(kind, columns, source.member, lines, NAME, entity, seconds, Clock.UTC)
 

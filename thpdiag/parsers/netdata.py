@@ -1,16 +1,18 @@
-"""netdata as JSON: one chart over time (/api/v1/data), or all charts now (/api/v1/allmetrics?format=json).
+"""JSON of netdata: one chart over time (/api/v1/data), or the current values of all charts
+(/api/v1/allmetrics?format=json).
 
     {"labels": ["time","guest_nice","guest","steal","softirq","irq","user","system","nice","iowait"],
      "data": [[1795886116,0,0,0,0,0,57.5,5,37.5,0], ...]}
     {"system.cpu": {"units":"percentage", "last_updated": 1795886116,
      "dimensions": {"user": {"name": "user", "value": 57.5}}}}
 
-A chart without its name (options=jsonwrap has it) is known by its dimensions, if no other chart has these. Units:
-percent of all CPUs, MiB, KiB/s, events per second. Times are epochs, the newest first. Idle time is what the other
-modes leave: the chart is a share of all of them, and allmetrics prints 0 for the mode that it hides. Rows may be means
-of longer times.
-Varies: thp_compact and its kin since 1.40; a document may be of one line. Names of hosts are left out: a parent holds
-the charts of many. Source: netdata collectors/proc.plugin (proc_vmstat.c), web/api/formatters; recorded with 1.37.1.
+A chart without a name (options=jsonwrap adds it) is identified by its dimensions, if they are unique to one chart.
+Units: percent of all CPUs, MiB, KiB/s, events per second. Times are epochs, newest first. Idle time is computed as the
+remainder of the other modes, because allmetrics prints 0 for the mode that the chart hides. Rows may be averages over
+longer intervals.
+Varies: thp_compact and related charts since 1.40; a document may be on one line. Host names are not read, because a
+netdata parent holds the charts of many hosts. Source: netdata collectors/proc.plugin (proc_vmstat.c),
+web/api/formatters; recorded with 1.37.1.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from thpdiag.parsers._cpu import cpu_ratios, is_plausible
 from thpdiag.parsers._units import MAX_QUANTITY
 
 NAME = "netdata"
-MAX_CHARS = 32 << 20  # of a block
+MAX_BLOCK_CHARS = 32 << 20
 CPU = ("user", "nice", "system", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
 KIB, MIB = 2.0**10, 2.0**20
 Dimensions = Mapping[str, tuple[str, float]]
@@ -49,7 +51,8 @@ CHARTS: dict[str, Dimensions] = {
     "system.forks": {"started": ("node_forks_total:rate", 1)},
     "system.load": {"load1": ("node_load1", 1)},
 }  # fmt: skip
-DOWNWARD = frozenset({"fallback", "fail", "out"})  # drawn below the axis: printed with a minus, if not asked for abs
+# Drawn below the axis, and therefore printed with a minus sign unless options=abs was given.
+NEGATED_DIMENSIONS = frozenset({"fallback", "fail", "out"})
 BY_DIMENSIONS = {
     frozenset(CPU): "system.cpu",
     **{frozenset(dimensions): chart for chart, dimensions in {
@@ -66,15 +69,15 @@ _IS_ALL = re.compile(r'"[a-z]\w{0,40}\.[\w.-]{1,80}":\s*\{\s*"name":\s*"[^"]{1,2
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """Samples of the host: a row each of a chart, or one of each reading of all charts."""
-    held = list(lines)
-    text = "\n".join(line for _, line in held)
+    """Yield samples of the host: one per row of a chart, or one per document with all charts."""
+    block = list(lines)
+    text = "\n".join(line for _, line in block)
     decoder, at = json.JSONDecoder(), 0
-    if len(text) > MAX_CHARS:
-        yield Problem(source.cite(held[0][0]), "JSON of netdata that is too large", ProblemKind.LIMIT, NAME)
+    if len(text) > MAX_BLOCK_CHARS:
+        yield Problem(source.cite(block[0][0]), "JSON of netdata that is too large", ProblemKind.LIMIT, NAME)
         return
     while at < len(text):
-        number, line = held[min(text.count("\n", 0, at), len(held) - 1)]
+        number, line = block[min(text.count("\n", 0, at), len(block) - 1)]
         try:
             document, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
@@ -87,25 +90,25 @@ def read(source: Source, lines: Lines) -> Iterator[Record]:
 
 
 def _document(source: Source, document: Mapping[str, Any], number: int, line: str) -> Iterator[Sample]:
-    """The samples of one answer, in the order of their times."""
+    """Yield the samples of one response in chronological order."""
     result = document.get("result", document)
     names = result.get("labels") if isinstance(result, dict) else None
     if isinstance(names, list) and isinstance(rows := result.get("data"), list):
         names = [str(name) for name in names]
-        named = _CHART.match(str(document.get("id", "")))
-        chart = named[1] if named else BY_DIMENSIONS.get(frozenset(names[1:]), "")
-        found = [(row[0], dict(zip(names[1:], row[1:], strict=False))) for row in rows if isinstance(row, list) and row]
-        timed = [(time, cells) for epoch, cells in found if (time := _time(epoch))]
+        name = _CHART.match(str(document.get("id", "")))
+        chart = name[1] if name else BY_DIMENSIONS.get(frozenset(names[1:]), "")
+        pairs = [(row[0], dict(zip(names[1:], row[1:], strict=False))) for row in rows if isinstance(row, list) and row]
+        timed = [(time, cells) for epoch, cells in pairs if (time := _time(epoch))]
         for time, cells in sorted(timed, key=lambda row: row[0]):
             if values := _values(chart, cells):
                 yield Sample("system", values, source.cite(number, line), NAME, time=time)
         return
     values, latest = dict[str, float](), None
-    for name, content in document.items():
+    for chart, content in document.items():
         if isinstance(content, dict) and isinstance(dimensions := content.get("dimensions"), dict):
-            told = [cell for cell in dimensions.values() if isinstance(cell, dict)]
-            values |= _values(name, {str(cell.get("name")): cell.get("value") for cell in told})
-            latest = _time(content.get("last_updated")) if name == "system.cpu" else latest
+            cells = {str(cell.get("name")): cell.get("value") for cell in dimensions.values() if isinstance(cell, dict)}
+            values |= _values(chart, cells)
+            latest = _time(content.get("last_updated")) if chart == "system.cpu" else latest
     if values:
         yield Sample("system", values, source.cite(number, line), NAME, time=latest or source.time)
 
@@ -118,8 +121,8 @@ def _time(epoch: object) -> Moment | None:
 
 
 def _values(chart: str, cells: Mapping[str, Any]) -> dict[str, float]:
-    """The values of a chart by metric."""
-    signed = {n: -v if n in DOWNWARD and v < 0 else v for n, v in cells.items() if isinstance(v, int | float)}
+    """Return the values of a chart by metric."""
+    signed = {n: -v if n in NEGATED_DIMENSIONS and v < 0 else v for n, v in cells.items() if isinstance(v, int | float)}
     numbers = {name: float(value) for name, value in signed.items() if 0 <= value < MAX_QUANTITY / MIB}
     if chart == "system.cpu":
         parts = {mode: numbers[mode] / 100 for mode in CPU if mode in numbers}

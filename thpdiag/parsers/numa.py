@@ -1,6 +1,6 @@
-"""NUMA nodes: numactl -H, numastat.
+"""NUMA nodes: numactl -H and numastat.
 
-numactl -H: CPUs, memory and free memory of each NUMA node.
+numactl -H: CPUs, memory and free memory of each node.
 
     available: 2 nodes (0-1)
     node 0 cpus: 0 1 2 3
@@ -10,11 +10,11 @@ numactl -H: CPUs, memory and free memory of each NUMA node.
     node   0   1
       0:  10  21
 
-Units: MiB, cut (the quantum is 1 MiB). A node without memory has size and free 0 MB, one without CPUs an empty list.
-Distances are taken as part of the block, no more: no rule asks for them. Varies: `No NUMA available on this system`.
+Units: MiB, truncated (the quantum is 1 MiB). A node without memory has size and free 0 MB, one without CPUs an empty
+list. Distances are accepted but not read, because no rule uses them. Varies: `No NUMA available on this system`.
 Source: numactl numactl.c (hardware, print_distances), 2.0.12 to 2.0.18.
 
-numastat: allocations by NUMA node, and memory by node and kind (-m), or of processes (-p).
+numastat: allocations by node, memory by node and kind (-m), or memory of processes (-p).
 
                                node0           node1
     numa_hit                76557759        92126519
@@ -28,7 +28,7 @@ numastat: allocations by NUMA node, and memory by node and kind (-m), or of proc
 
 Units: plain numastat and /sys/devices/system/node/node*/numastat (`node0` above `name value` lines, as pt-stalk copies
 them) count pages since boot; -n and the tables of -m and -p are MiB with two decimals. `Huge` of a process is
-hugetlbfs, not transparent huge pages. Of -p with several processes only the total of each is shown.
+hugetlbfs, not transparent huge pages. -p with several processes prints only the total of each.
 Varies: warnings (`Token ... not in hash table.`) above the table of -m; further lines by kernel.
 Source: numactl numastat.c, 2.0.7 to 2.0.18.
 """
@@ -53,38 +53,38 @@ NUMACTL_METRICS = {"size": "node_memory_numa_MemTotal_bytes", "free": "node_memo
 
 
 @with_errors("numactl")
-def read_numactl(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Sample a node, numa.nodes, and how many CPUs all nodes have if none is missing."""
+def read_numactl(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield a sample per node, numa.nodes, and cpu.count if the CPUs of all nodes are listed."""
     nodes: dict[str, tuple[dict[str, float], int, str]] = {}
     cpus: dict[str, int] = {}
     head: tuple[int, int, str] | None = None
     for line, text in lines:
-        if found := NUMACTL_HEAD.match(text):
-            head = int(found[1]), line, text
+        if match := NUMACTL_HEAD.match(text):
+            head = int(match[1]), line, text
         elif (row := NUMACTL_ROW.match(text)) and row[3]:
             value = parse_number(row[4])
             if value is None or value * MIB > MAX_QUANTITY or not text.rstrip().endswith(" MB"):
-                odd.note(line, text, "an impossible size of a node: not used")
+                errors.note(line, text, "an impossible size of a node: not used")
             else:
                 nodes.setdefault(row[1], ({}, line, text))[0][NUMACTL_METRICS[row[3]]] = value * MIB
         elif row:
             cpus[row[1]] = len(row[2].split())
         elif text.strip() and not DISTANCES.match(text):
-            odd.note(line, text, "not a line of numactl")
+            errors.note(line, text, "not a line of numactl")
     for node, (values, line, text) in nodes.items():
         quanta = dict.fromkeys(values, MIB)
         yield Sample("node", values, source.cite(line, text), "numactl", (("node", node),), source.time, quanta)
     if head:
         yield from _node_counts(source.cite(*head[1:]), head[0], cpus)
         if len(cpus) < head[0]:
-            odd.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
+            errors.note(*head[1:], "the CPUs of some nodes are missing: they are not counted")
 
 
 def _node_counts(cite: Citation, nodes: int, cpus: Mapping[str, int]) -> Iterator[Fact]:
     if nodes:
         yield Fact("numa.nodes", nodes, cite)
-    if len(cpus) == nodes and (count := sum(cpus.values())):
-        yield Fact("cpu.count", count, cite)
+    if len(cpus) == nodes and any(cpus.values()):
+        yield Fact("cpu.count", sum(cpus.values()), cite)
 
 
 NUMACTL = Parser("numactl", "numactl -H", read_numactl, opens=NUMACTL_HEAD, continues=any_of(NUMACTL_ROW, DISTANCES))
@@ -114,24 +114,24 @@ KINDS = {"Huge": "huge", "Heap": "heap", "Stack": "stack", "Private": "private",
 
 
 def _numastat_confirm(lines: list[str]) -> bool:
-    """`node0` alone may be a host's name; counters follow it here."""
+    """Require counters after a line such as `node0`, which may also be a host name."""
     if NODE.match(lines[0]) or NODES.match(lines[0]):
         return len(lines) > 1 and bool(re.match(rf"{COUNTERS}\s+\d", lines[1]))
     return True
 
 
 def _nodes(text: str) -> list[str]:
-    """The columns of a head: `node0 node1`, `Node 0 Node 1 Total`."""
-    found = re.findall(r"[Nn]ode ?(\d{1,4})", re.sub(r"Node\s+", "Node ", text))
-    return [*found, "Total"] if "Total" in text else found
+    """Return the columns of a header: `node0 node1`, `Node 0 Node 1 Total`."""
+    nodes = re.findall(r"[Nn]ode ?(\d{1,4})", re.sub(r"Node\s+", "Node ", text))
+    return [*nodes, "Total"] if "Total" in text else nodes
 
 
 @dataclass(slots=True)
 class NumastatTable:
-    """One table, of which long ones are printed a few nodes at a time; values gather by node."""
+    """One table with its values by node. numastat prints a wide table in several parts of a few nodes each."""
 
     source: Source
-    kind: str = "other"  # counters, allocations (-n), memory, process, listing (of processes)
+    kind: str = "other"  # counters, allocations (-n), memory, process, listing (of several processes)
     pid: str = ""
     comm: str = ""
     nodes: Sequence[str] = ()
@@ -139,8 +139,8 @@ class NumastatTable:
     first: dict[str, tuple[int, str]] = field(default_factory=dict)
     quantum: float = QUANTUM
 
-    def row(self, line: int, text: str, name: str, cells: Sequence[str]) -> bool:
-        """Whether it fits."""
+    def add_row(self, line: int, text: str, name: str, cells: Sequence[str]) -> bool:
+        """Store a row; return False if its cells do not fit the table."""
         if len(cells) != len(self.nodes):
             return False
         self.quantum = QUANTUM if "." in cells[0] else COMPACT_QUANTUM
@@ -159,7 +159,7 @@ class NumastatTable:
             return f"node_memory_numa_{name}_total" if re.fullmatch(COUNTERS, name) else ""
         if self.kind == "process":
             return f"process_numa_{KINDS[name]}_bytes" if node == "Total" and name in KINDS else ""
-        if self.kind != "memory" or not METRIC.match(name) or name.startswith("HugePages_"):  # MiB of the pool
+        if self.kind != "memory" or not METRIC.match(name) or name.startswith("HugePages_"):  # printed in MiB
             return ""
         return f"node_memory_{'' if node == 'Total' else 'numa_'}{name.replace('(', '_').replace(')', '')}_bytes"
 
@@ -175,55 +175,49 @@ class NumastatTable:
                 yield Sample("node", values, cite, NUMASTAT_NAME, (("node", node),), time, quanta)
 
 
-def _table_of(source: Source, text: str) -> NumastatTable | None:
-    """The table that a line begins."""
+def _begin_table(source: Source, text: str) -> NumastatTable | None:
+    """Return the table that a line begins."""
     if node := NODE.match(text):
         return NumastatTable(source, "counters", nodes=[node[1]])
     if NODES.match(text):
         return NumastatTable(source, "counters", nodes=_nodes(text))
     if title := TITLE.match(text):
-        kind = (
-            "memory"
-            if "system" in text
-            else "allocations"
-            if "info" in text[:25]
-            else "process"
-            if title[1]
-            else "other"
-        )
+        kind = "process" if title[1] else "other"
+        kind = "memory" if "system" in text else "allocations" if "info" in text[:25] else kind
         return NumastatTable(source, kind, title[1] or "", title[2] or "")
     return NumastatTable(source, "listing", nodes=_nodes(text)) if LISTING.match(text) else None
 
 
-def _row(
-    table: NumastatTable, odd: ParseErrors, at: tuple[int, str], name: str, cells: Sequence[str]
+def _parse_row(
+    table: NumastatTable, errors: ParseErrors, line: tuple[int, str], name: str, cells: Sequence[str]
 ) -> Iterator[Sample]:
-    """Takes a row; one of a listing is a process."""
+    """Add a row to its table; a row of a listing is a process and yields its sample."""
     task = PROCESS.match(name)
     if table.kind == "listing" and task:
         table, name = NumastatTable(table.source, "process", task[1], task[2], table.nodes), "Total"
     if table.kind == "allocations":
-        odd.note(*at, "allocations since boot in MB: not used, `numastat -m` and plain `numastat` are")
-    elif table.kind not in ("other", "listing") and not table.row(*at, name, cells):
-        odd.note(*at, "a row of numastat with other columns than its nodes, or no numbers")
+        errors.note(*line, "allocations since boot in MB: not used, `numastat -m` and plain `numastat` are")
+    elif table.kind not in ("other", "listing") and not table.add_row(*line, name, cells):
+        errors.note(*line, "a row of numastat with other columns than its nodes, or no numbers")
     elif task:
         yield from table.samples()
 
 
 @with_errors(NUMASTAT_NAME)
-def read_numastat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Samples of the nodes, of the host (-m) or of one process (-p)."""
+def read_numastat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield samples of the nodes, of the host (-m) or of processes (-p)."""
     table = NumastatTable(source)
     for line, text in lines:
-        if begun := _table_of(source, text):
+        if next_table := _begin_table(source, text):
             yield from table.samples()
-            table = begun
+            table = next_table
         elif COLUMNS.match(text):
             table.nodes = _nodes(text)
         elif row := ROW.match(text):
-            yield from _row(table, odd, (line, text), row[1] or row[3] or row[5], (row[2] or row[4] or row[6]).split())
+            name, cells = row[1] or row[3] or row[5], (row[2] or row[4] or row[6]).split()
+            yield from _parse_row(table, errors, (line, text), name, cells)
         elif text.strip() and not RULE.match(text) and not WARNING.match(text):
-            odd.note(line, text, "not a line of numastat")
+            errors.note(line, text, "not a line of numastat")
     yield from table.samples()
 
 
@@ -231,5 +225,5 @@ NUMASTAT = Parser(
     NUMASTAT_NAME, "numastat tables", read_numastat,
     opens=re.compile(f"{TITLE.pattern}|{NODES.pattern}|{NODE.pattern}|{WARNING.pattern}"),
     continues=any_of(ROW, TITLE, NODES, NODE, LISTING, WARNING, COLUMNS, RULE, blank=True), confirm=_numastat_confirm,
-    priority=2,  # before /proc/vmstat, whose counters have the same names
+    priority=2,  # takes precedence over /proc/vmstat, whose counters have the same names
 )  # fmt: skip

@@ -1,12 +1,12 @@
-"""Reports that thpdiag wrote, which lie in the folder of a case: what was concluded once is no evidence for it.
+"""Reports that thpdiag itself wrote. They are not read, because a conclusion is not evidence for itself.
 
-Their sentences name settings, sizes and causes as people do, and would count as testimony. Known by how each format
-begins: the page of a report, comparison or fleet (`report/html/head.html`), JSON with its keys in order (a result, a
+Their sentences name settings, sizes and causes, and would otherwise count as testimony. Each format is detected by its
+beginning: the page of a report, comparison or fleet (`report/html/head.html`), JSON with its keys in order (a result, a
 comparison, a fleet, a baseline), SARIF, Code Quality of GitLab, JUnit, annotations of GitHub, Markdown, CSV. Recordings
-that `thpdiag` exports (flame graphs, speedscope) are read as those of any other tool.
+that `thpdiag` exports (flame graphs, speedscope) are read like those of any other tool.
 
-The text for a terminal, and Markdown in a longer text, begin with sentences that are read as prose; of them the
-paragraphs are known that repeat the host and its settings.
+The report for a terminal, and Markdown inside a longer text, begin with sentences that are read as prose; the
+paragraphs that repeat the host and its settings are detected.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _OPENS = re.compile(
     rb"|::(?:error|warning|notice) [^\n]{0,400}title=" + _RULE +
     rb"|## thpdiag: |case,host,verdict,sentence,rule,|number,host,case,bundle,sha256,)"
 )  # fmt: skip
-_OF_OTHERS_TOO = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
-_OURS = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
-_HEAD_OF_TEXT = re.compile(
+_SHARED_FORMAT = re.compile(rb'\s{0,9}\{\s{0,9}"(?:\$schema|alone)"')
+_THPDIAG_NAME = re.compile(rb'"id": "thpdiag/|"rules_digest"|"name": "thpdiag"')
+_REPORT_PARAGRAPH = re.compile(
     r"thpdiag: |Severity (?:critical|high|medium|low|info), confidence (?:possible|likely|confirmed)(?:[;.]| \()"
     r"|Rule: (?:THP|ALT|CTX)-\d{2,3} \([\w-]{1,60}\)"
     r"|- \*\*Severity:\*\* (?:critical|high|medium|low|info); |- \*\*Confidence:\*\* (?:possible|likely|confirmed)\. "
@@ -45,21 +45,23 @@ _HEAD_OF_TEXT = re.compile(
 
 
 def confirm(path: str, head: bytes, size: int | None) -> bool:
-    """Formats that others write as well name thpdiag within."""
-    return not _OF_OTHERS_TOO.match(head) or bool(_OURS.search(head))
+    """Return whether thpdiag wrote the member; in formats that other tools write too, its name must occur."""
+    return not _SHARED_FORMAT.match(head) or bool(_THPDIAG_NAME.search(head))
 
 
 def read(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """That it is not read."""
+    """Yield the problem that the report is not read."""
     yield Problem(Citation(source.member), NOT_READ, reader=NAME)
 
 
 def read_lines(source: Source, lines: Lines) -> Iterator[Record]:
-    """The same of a paragraph."""
+    """Yield the same problem for a paragraph of a report."""
     for number, line in islice(lines, 1):
         yield Problem(source.cite(number, line), NOT_READ, reader=NAME)
 
 
-PARSER = Parser(NAME, "the head of a report that thpdiag wrote", read_lines, opens=_HEAD_OF_TEXT, continues=str.strip)
+PARSER = Parser(
+    NAME, "the head of a report that thpdiag wrote", read_lines, opens=_REPORT_PARAGRAPH, continues=str.strip
+)
 
 BULK_PARSER = BulkParser(NAME, "reports that thpdiag wrote (not read as evidence)", confirm, read, opens=_OPENS)

@@ -1,6 +1,6 @@
-"""Performance Co-Pilot: CSV of pmrep, JSON of pcp2json, and archives by an installed pmrep.
+"""Performance Co-Pilot: CSV of pmrep, JSON of pcp2json, and archives converted by an installed pmrep.
 
-Names of metrics here, and their units:
+Metric names of PCP and the corresponding names here:
 
     mem.vmstat.thp_fault_alloc                      node_vmstat_thp_fault_alloc
     mem.util.anonhugepages, in KiB                  node_memory_AnonHugePages_bytes
@@ -8,41 +8,42 @@ Names of metrics here, and their units:
     mem.buddyinfo.total of `Normal::order9::node0`, in KiB      node_buddyinfo_blocks_order9 of a zone
     proc.psinfo.minflt of `004711 /usr/bin/java -jar x`         process_minor_faults_total of a process
 
-Counters are converted to rates by pmrep and pcp2json unless told not to (-r), times among them to milliseconds per
-second. Units are those of the metrics; -b, -y and -q change them, which CSV does not show.
+pmrep and pcp2json convert counters to rates unless -r is given; counters of time become milliseconds per second. Units
+are those of the metrics; -b, -y and -q change them, which CSV does not show.
 Source: PCP 3.9 to 6.0, help texts of pmdalinux and pmdaproc.
 
-Archives (pmlogger), by an installed pmrep; else the request for its CSV:
+Archives (pmlogger), converted by an installed pmrep; otherwise the report asks for its CSV:
 
     00 00 00 84 50 05 26 02 ...      NAME.0, NAME.1 ... (values), NAME.meta (names, units), NAME.index
 
-The three together are one archive, of which a support bundle often has some only, packed with xz. They are never taken
-apart here: where pmrep is installed it prints counts of every record, in UTC. It wants them as files beside each other;
-those of a bundle are unpacked into a folder first. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0); pmrep 5.0
-and later for -5.
+The three kinds of files together are one archive; a support bundle often contains only some of them, packed with xz.
+They are not decoded here: an installed pmrep prints the counts of every record, in UTC. pmrep needs the files in one
+folder, so those of a bundle are unpacked into a folder first. Source: PCP pmlogger, archive versions 2 and 3 (PCP 6.0);
+pmrep 5.0 and later for -5.
 
-pcp2json: any metrics of a live host or an archive as JSON, an object per moment.
+pcp2json: any metrics of a live host or an archive as JSON, one object per time.
 
     {"@pcp": {"@hosts": [{"@host": "web1", "@metrics": [
       {"@interval": "4", "@timestamp": "2026-11-20 10:33:16",
        "mem": {"util": {"free": {"@unit": "Kbyte", "value": "14908952"}}}}]}]}}
 
-Units stand beside the values; those of a metric's own are read (Kbyte, ms, count), others that -b, -y or -q made are
-not. Counters are rates (`count/s`, `ms/s`) unless made with -r. Times are of the wall clock of where it ran. Values are
-texts, numbers with -E; two lines of remarks come before unless a file was named (-F). It is read one moment at a time.
+Each value has its unit; values in the metric's own unit are read (Kbyte, ms, count), those in units that -b, -y or -q
+selected are not. Counters are rates (`count/s`, `ms/s`) unless -r was given. Times are the wall clock of the machine
+that ran pcp2json. Values are strings, with -E numbers; two comment lines come first unless -F names a file. The text is
+read one time at a time.
 Source: PCP pcp2json.py, 4.0 to 6.0.
 
-pmrep -o csv: any metrics of a live host or an archive, a row per moment.
+pmrep -o csv: any metrics of a live host or an archive, one row per time.
 
     Time,"mem.vmstat.thp_fault_alloc","mem.util.free","kernel.all.load-1 minute","kernel.percpu.cpu.sys-cpu0"
     2026-11-20 10:33:16,,14908952,8.480,
     2026-11-20 10:33:20,0.000,14834968,8.480,64.250
 
-Units: of the metrics (KiB, ms), unless -b, -y or -q changed them, which CSV does not show. Counters are rates per
+Units: those of the metrics (KiB, ms), unless -b, -y or -q changed them, which CSV does not show. Counters are rates per
 second with three decimals, missing in the first row; with -r they are plain counts. Times are those of the zone in the
-header (-x) or in each row (-k: `Host,Interval,Time`), else of the wall clock of where pmrep ran; or epochs (-f %s).
-Varies: delimiter (-l; a blank with `:vmstat`, whose derived metrics are not known here), a header again where instances
-change (-1). Source: PCP pmrep.py, 3.12 to 6.0.
+header (-x) or in each row (-k: `Host,Interval,Time`), otherwise the wall clock of the machine that ran pmrep; or epochs
+(-f %s). Varies: delimiter (-l; a blank with `:vmstat`, whose derived metrics are not read), a repeated header when the
+instances change (-1). Source: PCP pmrep.py, 3.12 to 6.0.
 """
 
 from __future__ import annotations
@@ -69,9 +70,9 @@ from thpdiag.parsers._units import parse_number
 from thpdiag.sandbox.programs import Ending, ProgramLimits, find_program
 
 KIB = 1024.0
-PAGE = 4096
-MILLISECONDS = 1000.0  # that a CPU has per second
-MAX_SUM = 1.05  # of shares: intervals are not quite as long as they are said to be
+PAGE_BYTES = 4096
+CPU_MS_PER_SECOND = 1000.0  # of one CPU
+MAX_SHARE_SUM = 1.05  # more than 1, because intervals are not exactly as long as stated
 _UTIL = {
     "free": "MemFree", "available": "MemAvailable", "bufmem": "Buffers", "cached": "Cached", "swapCached": "SwapCached",
     "active": "Active", "inactive": "Inactive", "swapTotal": "SwapTotal", "swapFree": "SwapFree", "dirty": "Dirty",
@@ -88,7 +89,7 @@ _MODES = {
     "irq.soft": "softirq", "steal": "steal",
 }  # fmt: skip
 _AVERAGES = {"10 second": "avg10", "1 minute": "avg60", "5 minute": "avg300"}
-_INSTANCES = {  # what names an instance, by the metrics that have it
+_INSTANCES = {  # names of instances, by the kind of their metrics
     "cpu": re.compile(r"cpu(\d{1,6})", re.ASCII),
     "node": re.compile(r"node(\d{1,6})", re.ASCII),
     "zone": re.compile(r"(\w{1,20})::order(\d{1,2})::node(\d{1,6})", re.ASCII),
@@ -99,7 +100,7 @@ _VMSTAT = re.compile(r"mem\.vmstat\.(\w{1,60})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """The place of a column. A counter becomes `rate`, times `factor`, where it was converted; None: of no use then."""
+    """The meaning of a column. The metric of a counter converted to a rate is `rate`; None if the rate is not used."""
 
     kind: str
     entity: Entity
@@ -162,17 +163,17 @@ _PROCESS = {
 
 @cache
 def metric(name: str, instance: str) -> Metric | None:
-    """None for what is of no use here."""
+    """Return the meaning of a metric and instance of PCP; None if it is not used."""
     if not instance:
-        if found := _VMSTAT.fullmatch(name):
-            is_gauge = found[1].startswith("nr_") or found[1] == "workingset_nodes"
-            return (_gauge if is_gauge else _counter)(f"node_vmstat_{found[1]}")
+        if match := _VMSTAT.fullmatch(name):
+            is_gauge = match[1].startswith("nr_") or match[1] == "workingset_nodes"
+            return (_gauge if is_gauge else _counter)(f"node_vmstat_{match[1]}")
         return _HOST.get(name)
     group, _, last = name.partition(".")
     if group in ("proc", "hotproc") and last in _PROCESS:
-        return _of_process(last, instance)
+        return _process_metric(last, instance)
     if name in ("mem.buddyinfo.total", "mem.buddyinfo.pages"):
-        return _of_zone(name, instance)
+        return _zone_metric(name, instance)
     mode, size = _MODES.get(name.removeprefix("kernel.percpu.cpu.")), _UTIL.get(name.removeprefix("mem.numa.util."))
     if mode and (cpu := _INSTANCES["cpu"].fullmatch(instance)):
         return _cpu_time(mode, "cpu", (("cpu", cpu[1]),))
@@ -181,17 +182,17 @@ def metric(name: str, instance: str) -> Metric | None:
     return _HOST_INSTANCES.get((name, instance))
 
 
-def _of_zone(name: str, instance: str) -> Metric | None:
-    """`total` is memory in KiB, `pages` the number of blocks, whatever it is called."""
-    found = _INSTANCES["zone"].fullmatch(instance)
-    if not found or int(found[2]) > 20:
+def _zone_metric(name: str, instance: str) -> Metric | None:
+    """Return the free blocks of a zone: `total` is memory in KiB, `pages` (despite its name) the number of blocks."""
+    match = _INSTANCES["zone"].fullmatch(instance)
+    if not match or int(match[2]) > 20:
         return None
-    factor = KIB / (PAGE << int(found[2])) if name.endswith("total") else 1.0
-    entity = (("node", found[3]), ("zone", found[1]))
-    return Metric("zone", entity, f"node_buddyinfo_blocks_order{int(found[2])}", factor)
+    factor = KIB / (PAGE_BYTES << int(match[2])) if name.endswith("total") else 1.0
+    entity = (("node", match[3]), ("zone", match[1]))
+    return Metric("zone", entity, f"node_buddyinfo_blocks_order{int(match[2])}", factor)
 
 
-def _of_process(name: str, instance: str) -> Metric | None:
+def _process_metric(name: str, instance: str) -> Metric | None:
     task = _INSTANCES["process"].fullmatch(instance)
     if not task:
         return None
@@ -212,7 +213,7 @@ _NO_TOTAL = "CPU times of PCP without kernel.all.cpu.nice and idle, or hinv.ncpu
 
 
 class Cell(NamedTuple):
-    """One value: of which metric and instance, and whether it is a counter that was converted to a rate."""
+    """One value with its metric and instance; `converted` if it is a counter that was converted to a rate."""
 
     name: str
     instance: str
@@ -222,46 +223,46 @@ class Cell(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """Cells to records; holds what was said before that later rows need."""
+    """Converts cells to records; keeps the number of CPUs and the reported facts for later rows."""
 
     reader: str
-    odd: ParseErrors
+    errors: ParseErrors
     cpus: float = 0
     facts: set[tuple[str, str]] = field(default_factory=set)
 
-    def row(self, cells: Iterable[Cell], cite: Citation, time: Moment | None) -> Iterator[Record]:
-        """A Sample per entity; Facts that are new."""
-        found: dict[Subject, dict[str, float]] = {}
+    def row_records(self, cells: Iterable[Cell], cite: Citation, time: Moment | None) -> Iterator[Record]:
+        """Yield a sample per entity, and new facts."""
+        by_subject: dict[Subject, dict[str, float]] = {}
         cpu_times: dict[Subject, dict[str, float]] = {}  # per second, by mode
         for cell in cells:
             if cell.name in FACTS:
                 yield from self._fact(cell, cite)
-            elif cell.text and (where := metric(cell.name, cell.instance)):
-                name = where.rate if where.counter and cell.converted else where.name
+            elif cell.text and (column := metric(cell.name, cell.instance)):
+                name = column.rate if column.counter and cell.converted else column.name
                 value = parse_number(cell.text)
                 if value is None:
-                    self.odd.note(cite.line or 0, cite.text, "a value of PCP that is not a number: left out")
+                    self.errors.note(cite.line or 0, cite.text, "a value of PCP that is not a number: left out")
                 elif name in CPU_MODES:
-                    cpu_times.setdefault((where.kind, where.entity), {})[name] = value
+                    cpu_times.setdefault((column.kind, column.entity), {})[name] = value
                 elif name:
-                    found.setdefault((where.kind, where.entity), {})[name] = value * where.factor
+                    by_subject.setdefault((column.kind, column.entity), {})[name] = value * column.factor
         for subject, times in cpu_times.items():
             if shares := self._shares(subject[0], times, cite):
-                found.setdefault(subject, {}).update(shares)
-        for (kind, entity), values in found.items():
+                by_subject.setdefault(subject, {}).update(shares)
+        for (kind, entity), values in by_subject.items():
             yield Sample(kind, values, cite, self.reader, entity, time)
 
     def _shares(self, kind: str, times: dict[str, float], cite: Citation) -> dict[str, float]:
-        """Of all time where its parts are there; else of the time that so many CPUs have, and no sums of them."""
-        complete = times.keys() >= {"user", "nice", "system", "idle"} and sum(times.values()) > 0
-        total = sum(times.values()) if complete else MILLISECONDS * (1 if kind == "cpu" else self.cpus)
+        """Return CPU ratios of the sum of all modes; if modes are missing, of the CPUs' total time and without sums."""
+        is_complete = times.keys() >= {"user", "nice", "system", "idle"} and sum(times.values()) > 0
+        total = sum(times.values()) if is_complete else CPU_MS_PER_SECOND * (1 if kind == "cpu" else self.cpus)
         parts = {mode: value / total for mode, value in times.items()} if total else {}
         if not total:
-            self.odd.note(cite.line or 0, cite.text, _NO_TOTAL)
-        elif sum(parts.values()) > MAX_SUM:
-            self.odd.note(cite.line or 0, cite.text, "CPU times of PCP that exceed the time that passed: not used")
+            self.errors.note(cite.line or 0, cite.text, _NO_TOTAL)
+        elif sum(parts.values()) > MAX_SHARE_SUM:
+            self.errors.note(cite.line or 0, cite.text, "CPU times of PCP that exceed the time that passed: not used")
             return {}
-        return cpu_ratios(parts) if complete else {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in parts}
+        return cpu_ratios(parts) if is_complete else {f"cpu_ratio.{mode}": min(parts[mode], 1.0) for mode in parts}
 
     def _fact(self, cell: Cell, cite: Citation) -> Iterator[Fact]:
         if not cell.text.isprintable() or not cell.text or (cell.name, cell.text) in self.facts or len(cell.text) > 255:
@@ -276,12 +277,12 @@ class Rows:
 
 
 PMREP_NAME = "pmrep"
-_LARGE = 1 << 20  # bytes of a member that is not searched for other blocks
-_DECIDING = 20  # rows that tell counts from rates
+_MIN_BULK_BYTES = 1 << 20  # from this size on a member is not searched for other blocks
+_SAMPLED_ROWS = 20  # first rows, from which counts are distinguished from rates
 _HEADER = re.compile(r'(?:Host([,;\t| ])Interval[,;\t| ])?Time([,;\t| ])"[a-z]\w{0,60}\.[\w.]')
-_ABOVE = re.compile(r"#\s{1,9}(archive|host|timezone|start|end|metrics|samples|interval|duration): \S|#\s*$")
-_OPENING = re.compile(r"#\s{1,9}(?:archive|host): \S")
-_HEADING = re.compile(r"#\s{1,9}(host|timezone): (\S+)")
+_COMMENT = re.compile(r"#\s{1,9}(archive|host|timezone|start|end|metrics|samples|interval|duration): \S|#\s*$")
+_FIRST_COMMENT = re.compile(r"#\s{1,9}(?:archive|host): \S")
+_HOST_OR_ZONE = re.compile(r"#\s{1,9}(host|timezone): (\S+)")
 _ROW = re.compile(
     r"(?:([\w.-]{0,255})[,;\t| ][\d.]{0,12}[,;\t| ])?"
     r"(?:(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)( UTC(?:[-+]\d[\d:]{0,4})?)?|(\d{9,10}(?:\.\d{1,6})?))"
@@ -293,68 +294,71 @@ _ZONE = re.compile(r" ?UTC(?:([-+])(\d{1,2})(?::?(\d\d))?)?$", re.ASCII)
 
 @dataclass(slots=True)
 class Run:
-    """The rows below one header; the first are held until they tell what was converted."""
+    """The rows below one header. The first rows are held until they show whether counters were converted to rates."""
 
     source: Source
-    odd: ParseErrors
+    errors: ParseErrors
     rows: Rows
     delimiter: str = ","
     columns: Sequence[tuple[str, str]] = ()
-    ahead: float | None = None  # of UTC, in seconds
+    utc_offset: float | None = None  # seconds ahead of UTC
     hosts: set[str] = field(default_factory=set)
     converted: bool = False
     held: list[tuple[int, str, list[str], Moment]] = field(default_factory=list)
-    deciding: bool = True
+    is_holding: bool = True
 
-    def line(self, number: int, text: str) -> Iterator[Record]:
+    def parse_line(self, number: int, text: str) -> Iterator[Record]:
         if text.startswith("#"):
-            heading = _HEADING.match(text)
-            if heading and heading[1] == "timezone":
-                self.ahead = _utc_offset(heading[2])
-            elif heading:
-                yield from self._host(number, text, heading[2])
+            comment = _HOST_OR_ZONE.match(text)
+            if comment and comment[1] == "timezone":
+                self.utc_offset = _utc_offset(comment[2])
+            elif comment:
+                yield from self._host(number, text, comment[2])
         elif header := _HEADER.match(text):
-            yield from self.decide()
+            yield from self.release()
             self.delimiter = header[2]
             names = self._cells(text[text.index("Time") + 5 :])
             self.columns = [(name, instance) for name, _, instance in (word.partition("-") for word in names)]
-            self.converted, self.deciding = False, True
+            self.converted, self.is_holding = False, True
         else:
-            yield from self._row(number, text)
+            yield from self._parse_row(number, text)
 
-    def _row(self, number: int, text: str) -> Iterator[Record]:
-        found = _ROW.match(text)
-        time = self._time(found) if found else None
-        cells = self._cells(text[found.end() + 1 :]) if found else []
-        if self.delimiter.isspace():  # the last ones may be empty, and blanks at the end are not kept
+    def _parse_row(self, number: int, text: str) -> Iterator[Record]:
+        match = _ROW.match(text)
+        time = self._time(match) if match else None
+        cells = self._cells(text[match.end() + 1 :]) if match else []
+        if self.delimiter.isspace():  # the last cells may be empty, and blanks at the end of a line are stripped
             cells += [""] * (len(self.columns) - len(cells))
-        if found is None or time is None or len(cells) != len(self.columns):
-            self.odd.note(number, text, "a row of pmrep without a time or with other columns than its header")
+        if match is None or time is None or len(cells) != len(self.columns):
+            self.errors.note(number, text, "a row of pmrep without a time or with other columns than its header")
             return
-        if found[1]:
-            yield from self._host(number, text, found[1])
-        if not self.deciding:
-            yield from self._values(number, text, cells, time)
+        if match[1]:
+            yield from self._host(number, text, match[1])
+        if not self.is_holding:
+            yield from self._row_records(number, text, cells, time)
             return
         self.held.append((number, text, cells, time))
-        if len(self.held) == _DECIDING:
-            yield from self.decide()
+        if len(self.held) == _SAMPLED_ROWS:
+            yield from self.release()
 
-    def decide(self) -> Iterator[Record]:
-        """Rates have decimals, or go down. What one counter is, all are: -r is said once."""
-        held, self.held, self.deciding = self.held, [], False
-        for at, (name, instance) in enumerate(self.columns):
-            where = metric(name, instance)
-            texts = [cells[at] for _, _, cells, _ in held if cells[at]] if where and where.counter else []
-            falls = any((len(a), a) > (len(b), b) for a, b in pairwise(texts))
-            self.converted = self.converted or falls or any("." in text for text in texts)
+    def release(self) -> Iterator[Record]:
+        """Decide whether counters were converted to rates, and yield the held rows.
+
+        Rates have decimals, or decrease. The option -r applies to all counters, so one decides for all.
+        """
+        held, self.held, self.is_holding = self.held, [], False
+        for index, (name, instance) in enumerate(self.columns):
+            column = metric(name, instance)
+            texts = [cells[index] for _, _, cells, _ in held if cells[index]] if column and column.counter else []
+            decreases = any((len(a), a) > (len(b), b) for a, b in pairwise(texts))
+            self.converted = self.converted or decreases or any("." in text for text in texts)
         for row in held:
-            yield from self._values(*row)
+            yield from self._row_records(*row)
 
-    def _values(self, number: int, text: str, cells: Sequence[str], time: Moment) -> Iterator[Record]:
+    def _row_records(self, number: int, text: str, cells: Sequence[str], time: Moment) -> Iterator[Record]:
         columns = zip(self.columns, cells, strict=True)
-        given = [Cell(name, instance, cell, self.converted) for (name, instance), cell in columns if cell]
-        yield from self.rows.row(given, self.source.cite(number, text), time)
+        filled = [Cell(name, instance, cell, self.converted) for (name, instance), cell in columns if cell]
+        yield from self.rows.row_records(filled, self.source.cite(number, text), time)
 
     def _cells(self, text: str) -> list[str]:
         try:
@@ -367,38 +371,39 @@ class Run:
             self.hosts.add(name)
             yield Fact("host.name", name, self.source.cite(number, text))
 
-    def _time(self, found: re.Match[str]) -> Moment | None:
-        _, year, month, day, clock, zone, epoch = found.groups()
+    def _time(self, row: re.Match[str]) -> Moment | None:
+        _, year, month, day, clock, zone, epoch = row.groups()
         if epoch:
             return Moment(float(epoch), Clock.UTC) if FIRST_EPOCH <= float(epoch) < LAST_EPOCH else None
-        midnight, since = date_seconds(int(year), int(month), int(day)), day_seconds(clock)
-        if midnight is None or since is None:
+        midnight, seconds = date_seconds(int(year), int(month), int(day)), day_seconds(clock)
+        if midnight is None or seconds is None:
             return None
-        ahead = _utc_offset(zone) if zone else self.ahead
-        return Moment(midnight + since, Clock.LOCAL) if ahead is None else Moment(midnight + since - ahead, Clock.UTC)
+        offset = _utc_offset(zone) if zone else self.utc_offset
+        local = midnight + seconds
+        return Moment(local, Clock.LOCAL) if offset is None else Moment(local - offset, Clock.UTC)
 
 
 def _utc_offset(zone: str) -> float | None:
-    """`UTC+1`: an hour ahead."""
-    found = _ZONE.match(zone)
-    if not found:
+    """Parse `UTC+1` (one hour ahead of UTC) to seconds."""
+    match = _ZONE.match(zone)
+    if not match:
         return None
-    seconds = int(found[2] or 0) * 3600.0 + int(found[3] or 0) * 60
-    return -seconds if found[1] == "-" else seconds
+    seconds = int(match[2] or 0) * 3600.0 + int(match[3] or 0) * 60
+    return -seconds if match[1] == "-" else seconds
 
 
 def read(source: Source, lines: Lines, reader: str = PMREP_NAME) -> Iterator[Record]:
-    """Rows of the host and of each CPU, zone, NUMA node and process; facts that metrics tell."""
-    odd = ParseErrors(source, reader)
-    run = Run(source, odd, Rows(reader, odd))
+    """Yield samples of the host, CPUs, zones, NUMA nodes and processes, and facts from metrics."""
+    errors = ParseErrors(source, reader)
+    run = Run(source, errors, Rows(reader, errors))
     for number, text in lines:
         if text.strip():
-            yield from run.line(number, text)
-    yield from run.decide()
-    yield from odd.problems()
+            yield from run.parse_line(number, text)
+    yield from run.release()
+    yield from errors.problems()
 
 
-_continues = any_of(_ROW, _HEADER, _ABOVE)
+_continues = any_of(_ROW, _HEADER, _COMMENT)
 _confirm = any_of_first(13, _HEADER)
 
 
@@ -408,23 +413,23 @@ def _claims_pmrep(path: str, head: bytes, size: int | None) -> bool:
 
 
 PMREP_PARSER = Parser(
-    PMREP_NAME, "pmrep CSV (Performance Co-Pilot)", read, opens=re.compile(f"{_HEADER.pattern}|{_OPENING.pattern}"),
-    continues=_continues, confirm=_confirm, lookahead=12,
+    PMREP_NAME, "pmrep CSV (Performance Co-Pilot)", read, continues=_continues, confirm=_confirm, lookahead=12,
+    opens=re.compile(f"{_HEADER.pattern}|{_FIRST_COMMENT.pattern}"),
 )  # fmt: skip
-PMREP_BULK_PARSER = member_parser(PMREP_PARSER, _claims_pmrep, min_size=_LARGE)
+PMREP_BULK_PARSER = member_parser(PMREP_PARSER, _claims_pmrep, min_size=_MIN_BULK_BYTES)
 
 
 PCP2JSON_NAME = "pcp2json"
-MAX_DEPTH = 12  # parts of a metric's name
+MAX_DEPTH = 12  # components of a metric name
 _MARK = re.compile(r'"@pcp"\s{0,20}:\s{0,20}\{')
 _PCP2JSON_HOST = re.compile(r'"@host"\s{0,20}:\s{0,20}"([\w.-]{1,255})"', re.ASCII)
 _BEGIN = re.compile(r'"@metrics"\s{0,20}:\s{0,20}\[')
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d) (\d\d:\d\d:\d\d(?:\.\d{1,6})?)$", re.ASCII)
-_TIMES = frozenset(("ms", "millisec", "msec", "us", "usec", "microsec"))
+_TIME_UNITS = frozenset(("ms", "millisec", "msec", "us", "usec", "microsec"))
 
 
 def _leaves(node: object, name: str = "", depth: int = 0) -> Iterator[tuple[str, str, Mapping[str, object]]]:
-    """Metric, instance and what is said of it."""
+    """Yield (metric, instance, its object) for each value below a node."""
     if not isinstance(node, Mapping) or depth > MAX_DEPTH:
         return
     if "value" in node:
@@ -437,7 +442,7 @@ def _leaves(node: object, name: str = "", depth: int = 0) -> Iterator[tuple[str,
         yield from _leaves(inner, f"{name}.{key}" if name else str(key), depth + 1)
 
 
-def _json_cells(moment: Mapping[str, object], line: int, odd: ParseErrors) -> Iterator[Cell]:
+def _json_cells(moment: Mapping[str, object], line: int, errors: ParseErrors) -> Iterator[Cell]:
     for name, instance, leaf in _leaves(moment):
         value, unit = leaf.get("value"), str(leaf.get("@unit", ""))
         if not isinstance(value, str | int | float) or isinstance(value, bool):
@@ -446,29 +451,29 @@ def _json_cells(moment: Mapping[str, object], line: int, odd: ParseErrors) -> It
         if _has_default_unit(metric(name, instance), unit.removesuffix("/s")):
             yield Cell(name, instance, text, unit.endswith("/s"))
         else:
-            odd.note(line, "", "a value in another unit than the metric's own: not used")
+            errors.note(line, "", "a value in another unit than the metric's own: not used")
 
 
-def _has_default_unit(where: Metric | None, unit: str) -> bool:
-    """Whether the unit is the one that the names tell the factor for."""
-    if where is None:
+def _has_default_unit(column: Metric | None, unit: str) -> bool:
+    """Return whether the unit is the metric's own, to which its factor applies."""
+    if column is None:
         return True
     if unit.endswith("byte"):
-        return unit == ("byte" if where.factor == 1 else "Kbyte")
-    return unit in _TIMES if where.factor in (0.001, 1e-6) else unit in ("", "count", "none")
+        return unit == ("byte" if column.factor == 1 else "Kbyte")
+    return unit in _TIME_UNITS if column.factor in (0.001, 1e-6) else unit in ("", "count", "none")
 
 
 def _json_time(moment: object) -> Moment | None:
     date = _TIME.match(str(moment.get("@timestamp", ""))) if isinstance(moment, Mapping) else None
     midnight = date_seconds(int(date[1]), int(date[2]), int(date[3])) if date else None
-    since = day_seconds(date[4]) if date else None
-    return None if midnight is None or since is None else Moment(midnight + since, Clock.LOCAL)
+    seconds = day_seconds(date[4]) if date else None
+    return None if midnight is None or seconds is None else Moment(midnight + seconds, Clock.LOCAL)
 
 
 def _read_json(source: Source, pieces: Iterator[str]) -> Iterator[Record]:
-    """A row per entity and moment, of one host after the other."""
-    odd, elements, line = ParseErrors(source, PCP2JSON_NAME), JsonArray(pieces, 1), 1
-    rows, hosts = Rows(PCP2JSON_NAME, odd), 0
+    """Yield samples per entity and time, of one host after the other."""
+    errors, elements, line = ParseErrors(source, PCP2JSON_NAME), JsonArray(pieces, 1), 1
+    rows, hosts = Rows(PCP2JSON_NAME, errors), 0
     try:
         while not hosts or elements.find(_BEGIN):
             is_first = True
@@ -477,14 +482,14 @@ def _read_json(source: Source, pieces: Iterator[str]) -> Iterator[Record]:
                     yield Fact("host.name", host[-1], source.cite(line))
                 is_first = False
                 if isinstance(moment, Mapping) and (time := _json_time(moment)):
-                    yield from rows.row(_json_cells(moment, line, odd), source.cite(line), time)
+                    yield from rows.row_records(_json_cells(moment, line, errors), source.cite(line), time)
                 else:
-                    odd.note(line, "", "a member of @metrics without a time: not used")
+                    errors.note(line, "", "a member of @metrics without a time: not used")
             hosts += 1
     except BrokenJsonError as error:
         text = f"JSON of pcp2json: {error}; what precedes it was read"
         yield Problem(source.cite(line), text, ProblemKind.DAMAGED, PCP2JSON_NAME)
-    yield from odd.problems()
+    yield from errors.problems()
 
 
 PCP2JSON_PARSER = BulkParser(
@@ -495,55 +500,56 @@ PCP2JSON_PARSER = BulkParser(
 
 ARCHIVE_NAME = "pcp_archive"
 MAGIC = re.compile(rb"\0\0..\x50\x05\x26[\x02\x03]", re.DOTALL)
-_NO_VOLUME = (0xFFFFFFFF, 0xFFFFFFFE)  # .meta and .index have these for the number of their volume
-_LABEL = {2: (20, 24), 3: (24, 36)}  # where the number of the volume stands in the label, and the host
-_PART = re.compile(r"([\w@:+.-]{1,200}\.(?:\d{1,5}|meta|index))(?:\.(?:xz|gz|bz2|zst|lzma))?")
+_NON_VOLUMES = (0xFFFFFFFF, 0xFFFFFFFE)  # volume numbers of .meta and .index
+_LABEL_OFFSETS = {2: (20, 24), 3: (24, 36)}  # of volume number and host name, by version; version 3 has longer times
+_ARCHIVE_FILE = re.compile(r"([\w@:+.-]{1,200}\.(?:\d{1,5}|meta|index))(?:\.(?:xz|gz|bz2|zst|lzma))?")
 _HOST_NAME = re.compile(rb"[\w.-]{1,255}", re.ASCII)
 _METRICS = (
     "mem.vmstat mem.util mem.physmem mem.buddyinfo.total mem.numa.util kernel.all.cpu kernel.percpu.cpu "
     "kernel.all.load kernel.all.pswitch kernel.all.intr kernel.all.sysfork kernel.all.running kernel.all.blocked "
     "kernel.all.pressure swap hinv.ncpu kernel.uname.release"
 )
-_NEEDED = "mem.vmstat mem.util mem.buddyinfo kernel.all.cpu kernel.all.load hinv.ncpu"
+_MAIN_METRICS = "mem.vmstat mem.util mem.buddyinfo kernel.all.cpu kernel.all.load hinv.ncpu"
 _LIMITS = ProgramLimits(seconds=300, cpu_seconds=300, output=1 << 30)
 
 
 def read_archive(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """All rows at its first volume; at the others only whose it is; a Problem where it cannot be read.
+    """Yield the rows of the archive at its first volume, at other files only the host name.
 
-    pmrep prints what it knows of the metrics asked for (-I, -5); an older one only what is needed most.
+    Yield a problem if the archive cannot be read. With -I and -5 pmrep ignores metrics that the archive does not have;
+    an older pmrep is asked for the most important metrics only.
     """
     head = b""
     while len(head) < 512 and (chunk := next(content.chunks, b"")):
         head += chunk
-    at, host = _LABEL.get(head[7] if len(head) > 7 else 2, _LABEL[2])  # times before them are longer in version 3
-    if name := _HOST_NAME.match(head, host):
+    volume_offset, host_offset = _LABEL_OFFSETS.get(head[7] if len(head) > 7 else 2, _LABEL_OFFSETS[2])
+    if name := _HOST_NAME.match(head, host_offset):
         yield Fact("host.name", name[0].decode("ascii"), Citation(source.member))
-    if int.from_bytes(head[at : at + 4], "big") in _NO_VOLUME:
+    if int.from_bytes(head[volume_offset : volume_offset + 4], "big") in _NON_VOLUMES:
         return
     program, file = find_program("pmrep"), _resolve(content.file)
     archive = _archive(file)
     on_host = re.sub(r"(\.\d{1,5})(\.(?:xz|gz|bz2|zst))?$", "", path_on_host(source))
-    asked = f"pmrep -z -a {path_name(on_host)} -o csv -t 60 {_NEEDED} > pcp.csv"
+    command = f"pmrep -z -a {path_name(on_host)} -o csv -t 60 {_MAIN_METRICS} > pcp.csv"
     if program is None or archive is None:
         missing = "no pmrep is installed here" if archive else "its .meta, .index or first volume is not beside it"
         text = f"an archive of Performance Co-Pilot was not read: {missing}"
-        yield request(source, ARCHIVE_NAME, text, ProblemKind.UNREADABLE, asked)
+        yield request(source, ARCHIVE_NAME, text, ProblemKind.UNREADABLE, command)
     elif file == _first_volume(archive):
-        shown = ["-a", str(archive.absolute()), "-o", "csv", "-u", "-r", "-f", "%s"]
-        tries = ([*shown, "-5", "-I", *_METRICS.split()], [*shown, *_NEEDED.split()])
-        run = yield from printed_records(program, tries, _LIMITS, lambda text: _read_printed(source, text))
+        options = ["-a", str(archive.absolute()), "-o", "csv", "-u", "-r", "-f", "%s"]
+        tries = ([*options, "-5", "-I", *_METRICS.split()], [*options, *_MAIN_METRICS.split()])
+        run = yield from printed_records(program, tries, _LIMITS, lambda output: _read_output(source, output))
         if run.ending is not Ending.DONE:
             how, kind = ending_of(run, secret=str(archive.parent))
-            yield request(source, ARCHIVE_NAME, f"an archive of Performance Co-Pilot: pmrep {how}", kind, asked)
+            yield request(source, ARCHIVE_NAME, f"an archive of Performance Co-Pilot: pmrep {how}", kind, command)
 
 
-def _read_printed(source: Source, printed: Content) -> Iterator[Record | Foreign]:
-    return parse_member(source, printed, ARCHIVE_NAME, lambda source, lines: read(source, lines, ARCHIVE_NAME))
+def _read_output(source: Source, output: Content) -> Iterator[Record | Foreign]:
+    return parse_member(source, output, ARCHIVE_NAME, lambda source, lines: read(source, lines, ARCHIVE_NAME))
 
 
 def _resolve(file: Path | None) -> Path | None:
-    """The path under which the file lies beside others; it comes as an open descriptor."""
+    """Return the real path of a file that is passed as an open descriptor, to find the files next to it."""
     try:
         return file.resolve() if file else None
     except (OSError, RuntimeError):
@@ -551,24 +557,24 @@ def _resolve(file: Path | None) -> Path | None:
 
 
 def _file_name(path: str, file: Path | None) -> str:
-    """The name of the member among the files of its archive, where these do not lie on a disk as they are."""
-    found = _PART.fullmatch(path.rpartition("/")[2])
-    if not found or find_program("pmrep") is None or _archive(_resolve(file)) is not None:
+    """Return the name under which the member must be unpacked next to the other files, or "" if that is not needed."""
+    match = _ARCHIVE_FILE.fullmatch(path.rpartition("/")[2])
+    if not match or find_program("pmrep") is None or _archive(_resolve(file)) is not None:
         return ""
-    return found[1]
+    return match[1]
 
 
 def _archive(file: Path | None) -> Path | None:
-    """The common path of the three without what tells them apart."""
+    """Return the common path of the files of a complete archive, without suffix."""
     if file is None or not re.fullmatch(r"\.(?:\d{1,5}|meta|index)", file.suffix):
         return None
     base = file.with_suffix("")
-    whole = all(Path(f"{base}{part}").is_file() for part in (".meta", ".index"))
-    return base if whole and _first_volume(base) is not None else None
+    is_complete = all(Path(f"{base}{suffix}").is_file() for suffix in (".meta", ".index"))
+    return base if is_complete and _first_volume(base) is not None else None
 
 
 def _first_volume(archive: Path) -> Path | None:
-    """The one that is read for all."""
+    """Return the volume with the lowest number, at which the whole archive is read."""
     volume = re.compile(rf"{re.escape(archive.name)}\.\d{{1,5}}")
     volumes = [file for file in archive.parent.iterdir() if volume.fullmatch(file.name)]
     return min(volumes, key=lambda file: int(file.suffix[1:]), default=None)

@@ -1,39 +1,40 @@
-"""Prometheus and OpenMetrics text, and answers of the Prometheus HTTP API.
+"""Prometheus and OpenMetrics text, and responses of the Prometheus HTTP API.
 
-node_exporter's names are ours, its labels become the entity:
+The metric names are those of node_exporter; its labels become the entity:
 
     node_cpu_seconds_total{cpu="0",mode="system"}      node_cpu_seconds_total.system of CPU 0
     node_buddyinfo_blocks{node="0",size="9",zone="Normal"}      node_buddyinfo_blocks_order9 of a zone
     node_memory_numa_MemFree{node="0"}                 node_memory_numa_MemFree_bytes of a NUMA node
 
 Before 0.16 (2018) names had no unit (`node_cpu`, `node_memory_MemFree`, `node_intr`), with the same values. Labels that
-the server adds (job, pod, prometheus ...) say nothing of the entity; `instance` is the host. Metrics of a process are
-those of the exporter itself and not used. Source: node_exporter 0.14 to 1.8, collector/*.go.
+the server adds (job, pod, prometheus ...) do not identify the entity; `instance` is the host. Process metrics describe
+the exporter itself and are not used. Source: node_exporter 0.14 to 1.8, collector/*.go.
 
-A dump and the answer to a query give one series after the other, each with all its times; points with the same times
-of the same entity become rows.
+Dumps and query responses contain one series after the other, each with all its times; metrics of an entity that have
+the same times are combined to rows.
 
-Answers of Prometheus' HTTP API, and of what speaks it (Thanos, VictoriaMetrics, Mimir), as `curl` keeps them.
+Responses of the HTTP API of Prometheus, and of compatible servers (Thanos, VictoriaMetrics, Mimir), as `curl` saves
+them.
 
     {"status":"success","data":{"resultType":"matrix","result":[
       {"metric":{"__name__":"node_load1","instance":"web1:9100"},"values":[[1795170792,"8.69"],[1795170852,"8.48"]]}]}}
 
-Units: those of the names; times are seconds since 1970 UTC, with fraction. `query_range` gives a matrix, `query` a
-vector (one `value` each). What a function made (rate(), sum()) has no name and is not used, as its meaning is not told.
-Any layout will do. The answer is read one series at a time, so that its size does not matter.
+Units: those in the names; times are seconds since 1970 UTC, with fraction. `query_range` returns a matrix, `query` a
+vector (one `value` each). The result of a function (rate(), sum()) has no name, so its meaning is unknown and it is not
+used. Any JSON layout is accepted. The response is read one series at a time, so its size does not matter.
 Source: Prometheus HTTP API v1.
 
-Prometheus metrics as text: what an exporter shows, OpenMetrics, and dumps of a server's store.
+Prometheus metrics as text: the page of an exporter, OpenMetrics, and dumps of a server's storage.
 
     # TYPE node_vmstat_thp_fault_alloc untyped
     node_vmstat_thp_fault_alloc 939613
     node_buddyinfo_blocks{node="0",size="9",zone="Normal"} 86 1795170792123
     {__name__="node_load1", instance="web1:9100"} 8.69 1795170792123
 
-Units: base units, in the names. An exporter's page (`curl HOST:9100/metrics`) has no times: that of node_time_seconds
-in it is taken, else a time line above; a page after the other makes rows. Times behind values are milliseconds, in
-OpenMetrics (`# EOF` at the end) seconds; the size of the number tells. Default node_exporters have no thp_* and no
-compact_* (--collector.vmstat.fields widens them). A dump has one series after the other and no comments.
+Units: base units, in the names. The page of an exporter (`curl HOST:9100/metrics`) has no times: its time is
+node_time_seconds in it, else a time line above; successive pages become rows. Times after values are milliseconds, in
+OpenMetrics (`# EOF` at the end) seconds; the magnitude distinguishes them. By default node_exporter has no thp_* and no
+compact_* (--collector.vmstat.fields adds them). A dump has one series after the other and no comments.
 Source: Prometheus text format 0.0.4, OpenMetrics 1.0, promtool 2.x `tsdb dump` and `tsdb dump-openmetrics`.
 """
 
@@ -73,7 +74,7 @@ _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 _WORD = re.compile(r"\w{1,40}", re.ASCII)
 _ORDER = re.compile(r"\d{1,2}", re.ASCII)
 _FLOAT = re.compile(r"\+?\d{1,20}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,2})?", re.ASCII)
-_ONE_IS_USED = "the same metric of one host from two jobs or servers: the first is used"
+_DUPLICATE = "the same metric of one host from two jobs or servers: the first is used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +87,7 @@ class Place:
 
 
 def place(name: str, labels: Mapping[str, str]) -> Place | None:
-    """None for what is of no use here. CPU time without a CPU is a sum over all of them, made by a query."""
+    """Return the place of a metric, or None if it is not used. CPU time without the label `cpu` is a sum by a query."""
     name = _RENAMED.get(name, name)
     node, zone, cpu = labels.get("node", ""), labels.get("zone", ""), labels.get("cpu", "").removeprefix("cpu")
     if name == CPU:
@@ -111,7 +112,7 @@ def place(name: str, labels: Mapping[str, str]) -> Place | None:
 
 
 def host_of(labels: Mapping[str, str]) -> str:
-    """The host that a server took the series from, empty if it does not tell or is the host itself."""
+    """Return the host in the label `instance`, or "" if it is missing or the local host."""
     name = labels.get("instance", "")
     name = name.partition("]")[0].strip("[") if name.startswith("[") else name.partition(":")[0]
     if name in ("localhost", "127.0.0.1", "::1") or not re.fullmatch(r"[\w.:-]{1,253}", name, re.ASCII):
@@ -120,7 +121,7 @@ def host_of(labels: Mapping[str, str]) -> str:
 
 
 def sample_value(text: str) -> float | None:
-    """A number that is no NaN (a series that went stale), infinite, negative or larger than counters are."""
+    """Parse a value; None if it is NaN (a stale series), infinite, negative or larger than a counter can be."""
     value = float(text) if _FLOAT.fullmatch(text) else MAX_VALUE
     return value if value < MAX_VALUE else None
 
@@ -139,36 +140,36 @@ class Points:
         self.lines.append(line)
 
     def in_order(self) -> Points:
-        """By time, the first of equal ones only: a dump of overlapping blocks has points twice."""
+        """Return the points sorted by time, without duplicate times, which a dump of overlapping blocks has."""
         if all(a < b for a, b in zip(self.seconds, self.seconds[1:], strict=False)):
             return self
-        found, last = Points(), float("-inf")
+        points, last = Points(), float("-inf")
         for seconds, value, line in sorted(zip(self.seconds, self.values, self.lines, strict=True), key=lambda p: p[0]):
             if seconds > last:
-                found.add(seconds, value, line)
+                points.add(seconds, value, line)
                 last = seconds
-        return found
+        return points
 
 
 @dataclass(slots=True)
 class SeriesOfHosts:
-    """Points by host, entity and metric. The same metric of another job or replica than the first is not taken."""
+    """Points by host, entity and metric. Of a metric that several jobs or replicas report, only the first is used."""
 
     member: str
     reader: str
     hosts: dict[str, dict[Subject, dict[str, Points]]] = field(default_factory=dict)
-    first: dict[tuple[str, Place], str] = field(default_factory=dict)  # the labels of who a metric was taken from
+    first_labels: dict[tuple[str, Place], str] = field(default_factory=dict)
 
-    def points(self, where: Place, labels: Mapping[str, str]) -> Points | None:
-        """Where further points of a series go; None if the metric is another series' already."""
-        host, words = host_of(labels), repr(sorted(labels.items()))
-        if self.first.setdefault((host, where), words) != words:
+    def points(self, target: Place, labels: Mapping[str, str]) -> Points | None:
+        """Return the points to which a series is appended; None if another series already provides the metric."""
+        host, text = host_of(labels), repr(sorted(labels.items()))
+        if self.first_labels.setdefault((host, target), text) != text:
             return None
         entities = self.hosts.setdefault(host, {})
-        return entities.setdefault((where.kind, where.entity), {}).setdefault(where.metric, Points())
+        return entities.setdefault((target.kind, target.entity), {}).setdefault(target.metric, Points())
 
     def records(self) -> Iterator[Record]:
-        """Each host by name, then its rows: the metrics of an entity that have the same times."""
+        """Yield the name of each host, then its rows: the metrics of an entity that have the same times."""
         for host, entities in self.hosts.items():
             for metrics in entities.values():
                 metrics.update({name: points.in_order() for name, points in metrics.items()})
@@ -183,9 +184,9 @@ class SeriesOfHosts:
             firsts = [next(iter(table.values())) for _, table in tables]
             if host and tables:
                 yield Fact("host.name", host, Citation(self.member, firsts[0].lines[0]))
-            few = sum(len(points.seconds) for points in firsts) < MIN_SERIES_ROWS
+            is_short = sum(len(points.seconds) for points in firsts) < MIN_SERIES_ROWS
             for (kind, entity), table in tables:
-                yield from self._rows(kind, entity, table) if few else (self._columns(kind, entity, table),)
+                yield from self._rows(kind, entity, table) if is_short else (self._columns(kind, entity, table),)
 
     def _rows(self, kind: str, entity: Entity, table: Mapping[str, Points]) -> Iterator[Sample]:
         first = next(iter(table.values()))
@@ -195,7 +196,7 @@ class SeriesOfHosts:
             yield Sample(kind, values, cite, self.reader, entity, Moment(seconds, Clock.UTC))
 
     def _columns(self, kind: str, entity: Entity, table: Mapping[str, Points]) -> Series:
-        import numpy as np  # only for what is long
+        import numpy as np  # imported late: needed only for long input
 
         first = next(iter(table.values()))
         values = {name: np.frombuffer(points.values, np.float64) for name, points in table.items()}
@@ -204,7 +205,7 @@ class SeriesOfHosts:
 
 
 def _add_sum_of_cpus(entities: dict[Subject, dict[str, Points]]) -> None:
-    """CPU time of the host, as the first line of /proc/stat has it, where all CPUs have the same times."""
+    """Add the CPU time of the host, like the first line of /proc/stat, if all CPUs have the same times."""
     cpus = [metrics for (kind, _), metrics in entities.items() if kind == "cpu"]
     for name in dict.fromkeys(name for metrics in cpus for name in metrics if name.startswith(CPU)):
         parts = [metrics[name] for metrics in cpus if name in metrics]
@@ -220,52 +221,52 @@ _RESULT = re.compile(r'"result"\s{0,20}:\s{0,20}\[')
 _LINE = re.compile(r'\s*\{\s*"status"\s*:\s*"success"\s*,.{0,4000}"resultType"\s*:\s*"(?:matrix|vector)"')
 
 
-def _take(series: SeriesOfHosts, answer: object, line: int) -> Iterator[str]:
-    """Takes the points of one series of an answer; gives what is wrong with it, in words."""
-    given = answer if isinstance(answer, Mapping) else {}
-    labels, points = given.get("metric"), given.get("values", [given["value"]] if "value" in given else None)
+def _add_series(series: SeriesOfHosts, result: object, line: int) -> Iterator[str]:
+    """Add the points of one series of a response; yield descriptions of what is wrong with it."""
+    item = result if isinstance(result, Mapping) else {}
+    labels, points = item.get("metric"), item.get("values", [item["value"]] if "value" in item else None)
     if not isinstance(labels, Mapping) or not isinstance(points, list):
         yield "a series that is not of the form of an answer: not used"
         return
     labels = {name: value for name, value in labels.items() if isinstance(value, str)}
     name = labels.pop("__name__", "")
-    where = place(name, labels)
+    target = place(name, labels)
     if not name:
         yield "a series without a name, which a function of the query made: not used"
-    if where is None:
+    if target is None:
         return
-    into = series.points(where, labels)
-    if into is None:
-        yield _ONE_IS_USED
+    series_points = series.points(target, labels)
+    if series_points is None:
+        yield _DUPLICATE
         return
     for point in points:
         seconds, text = point if isinstance(point, list) and len(point) == 2 else (None, None)
         value = sample_value(text) if isinstance(text, str) else None
         if isinstance(seconds, int | float) and FIRST_EPOCH <= seconds < LAST_EPOCH and value is not None:
-            into.add(float(seconds), value, line)
+            series_points.add(float(seconds), value, line)
         elif text != "NaN":
             yield "a point that is not a time and a number: not used"
 
 
 def _read_json(source: Source, pieces: Iterator[str], first_line: int = 1) -> Iterator[Record]:
-    """Rows of all series that have the same times; the host of each `instance`."""
-    odd, series, broken = ParseErrors(source, JSON_NAME), SeriesOfHosts(source.member, JSON_NAME), ""
+    """Yield the hosts of a response and their rows."""
+    errors, series, damage = ParseErrors(source, JSON_NAME), SeriesOfHosts(source.member, JSON_NAME), ""
     line = first_line
     try:
-        for line, answer in JsonArray(pieces, first_line).members(_RESULT):
-            for reason in _take(series, answer, line):
-                odd.note(line, "", reason)
+        for line, result in JsonArray(pieces, first_line).members(_RESULT):
+            for reason in _add_series(series, result, line):
+                errors.note(line, "", reason)
     except BrokenJsonError as error:
-        broken = str(error)
+        damage = str(error)
     yield from series.records()
-    if broken:
-        text = f"an answer of Prometheus: {broken}; what precedes it was read"
+    if damage:
+        text = f"an answer of Prometheus: {damage}; what precedes it was read"
         yield Problem(source.cite(line), text, ProblemKind.DAMAGED, JSON_NAME)
-    yield from odd.problems()
+    yield from errors.problems()
 
 
 def read_json_line(source: Source, lines: Lines) -> Iterator[Record]:
-    """An answer on a line of its own, as curl shows it."""
+    """Yield the records of responses on one line each, as curl prints them."""
     for number, text in lines:
         yield from _read_json(source, iter((text,)), number)
 
@@ -278,7 +279,7 @@ JSON_BULK_PARSER = BulkParser(
 
 
 TEXT_NAME = "prometheus"
-_LARGE = 1 << 20  # bytes of a member that is not searched for other blocks
+_MIN_BULK_BYTES = 1 << 20  # from this size on a member is not searched for other blocks
 _TYPES = "counter|gauge|untyped|unknown|histogram|gaugehistogram|summary|info|stateset"
 _LABELS = r"\{[^\n]{0,4000}\}"
 _TYPE = re.compile(rf"# TYPE [A-Za-z_:][\w:]{{0,200}} (?:{_TYPES})\s*$", re.ASCII)
@@ -290,7 +291,9 @@ _SAMPLE = re.compile(
 )
 _LABEL = re.compile(r'([A-Za-z_]\w{0,100})="((?:[^"\\]|\\.)*)"', re.ASCII)
 _ESCAPE = re.compile(r"\\(.)")
-_OURS = re.compile(rf'node_[a-z]\w{{0,200}}(?:{_LABELS})?[ \t]{{1,9}}[-+]?[\dN]|\{{__name__="node_[a-z]', re.ASCII)
+_NODE_METRIC = re.compile(
+    rf'node_[a-z]\w{{0,200}}(?:{_LABELS})?[ \t]{{1,9}}[-+]?[\dN]|\{{__name__="node_[a-z]', re.ASCII
+)
 _FACTS = {
     "node_uname_info": {
         "nodename": "host.name", "release": "kernel.release", "version": "kernel.build", "machine": "kernel.arch",
@@ -301,7 +304,7 @@ _FACTS = {
 
 @dataclass(slots=True)
 class Page:
-    """One page of an exporter, whose values have no times."""
+    """One page of an exporter. Its values have no times of their own."""
 
     rows: dict[Subject, dict[str, float]] = field(default_factory=dict)
     cites: dict[Subject, Citation] = field(default_factory=dict)
@@ -319,56 +322,56 @@ class Page:
 
 @dataclass(slots=True)
 class Text:
-    """What was read so far: the page of now, pages without a time, values with a time of their own."""
+    """State of the parser: the current page, samples of pages without a time, and values with times."""
 
     source: Source
-    odd: ParseErrors
+    errors: ParseErrors
     series: SeriesOfHosts
     page: Page = field(default_factory=Page)
     undated: list[Sample] = field(default_factory=list)
     facts: set[tuple[str, str]] = field(default_factory=set)
 
-    def line(self, number: int, text: str) -> Iterator[Record]:
-        found = _SAMPLE.match(text)
-        if not found or not (found[1] or found[2]):
-            self.odd.note(number, text, "not a line of Prometheus metrics")
+    def parse_line(self, number: int, text: str) -> Iterator[Record]:
+        match = _SAMPLE.match(text)
+        if not match or not (match[1] or match[2]):
+            self.errors.note(number, text, "not a line of Prometheus metrics")
             return
-        labels = {label: _ESCAPE.sub(_unescape, value) for label, value in _LABEL.findall(found[2] or "")}
-        name = found[1] or labels.pop("__name__", "")
+        labels = {label: _ESCAPE.sub(_unescape, value) for label, value in _LABEL.findall(match[2] or "")}
+        name = match[1] or labels.pop("__name__", "")
         if name in _FACTS:
             yield from self._facts(number, text, _FACTS[name], labels)
             return
-        where, value, stamp = place(name, labels), sample_value(found[3]), found[4]
-        if name == "node_time_seconds" and value and not stamp and FIRST_EPOCH <= value < LAST_EPOCH:
+        target, value, timestamp = place(name, labels), sample_value(match[3]), match[4]
+        if name == "node_time_seconds" and value and not timestamp and FIRST_EPOCH <= value < LAST_EPOCH:
             self.page.time = Moment(value, Clock.UTC)
-        if where is None or found[3] == "NaN":
+        if target is None or match[3] == "NaN":
             return
         if value is None:
-            self.odd.note(number, text, "a value that is not a number from 0 to 2^63: left out")
-        elif stamp:
-            self._add_dated(number, text, where, value, labels, stamp)
+            self.errors.note(number, text, "a value that is not a number from 0 to 2^63: left out")
+        elif timestamp:
+            self._add_dated(number, text, target, value, labels, timestamp)
         else:
-            subject = (where.kind, where.entity)
-            if where.metric in self.page.rows.get(subject, {}):
+            subject = (target.kind, target.entity)
+            if target.metric in self.page.rows.get(subject, {}):
                 yield from self.end_page()
-            self.page.rows.setdefault(subject, {})[where.metric] = value
+            self.page.rows.setdefault(subject, {})[target.metric] = value
             self.page.cites.setdefault(subject, self.source.cite(number, text))
 
     def _add_dated(
-        self, number: int, text: str, where: Place, value: float, labels: Mapping[str, str], stamp: str
+        self, number: int, text: str, target: Place, value: float, labels: Mapping[str, str], timestamp: str
     ) -> None:
-        """Of milliseconds or seconds the one is a thousand times as large, and no date is in between."""
-        seconds = sample_value(stamp) or 0.0
+        """Add a value with a time in milliseconds or seconds; no valid date is valid in both units."""
+        seconds = sample_value(timestamp) or 0.0
         seconds = seconds / 1000 if seconds >= LAST_EPOCH else seconds
         if not FIRST_EPOCH <= seconds < LAST_EPOCH:
-            self.odd.note(number, text, "an invalid time: the value is left out")
-        elif (points := self.series.points(where, labels)) is None:
-            self.odd.note(number, text, _ONE_IS_USED)
+            self.errors.note(number, text, "an invalid time: the value is left out")
+        elif (points := self.series.points(target, labels)) is None:
+            self.errors.note(number, text, _DUPLICATE)
         else:
             points.add(seconds, value, number)
 
     def end_page(self) -> Iterator[Record]:
-        """The next page begins."""
+        """Begin a new page; yield the samples of the previous one if it has a time."""
         page, self.page = self.page, Page()
         if page.time:
             yield from page.samples()
@@ -383,17 +386,17 @@ class Text:
                 yield Fact(name, value, self.source.cite(number, text))
 
 
-def _unescape(found: re.Match[str]) -> str:
-    return " " if found[1] == "n" else found[1]
+def _unescape(escape: re.Match[str]) -> str:
+    return " " if escape[1] == "n" else escape[1]
 
 
 @with_errors(TEXT_NAME)
-def read_text(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Rows of the host, of CPUs, zones and NUMA nodes; facts of the kernel."""
-    text = Text(source, odd, SeriesOfHosts(source.member, TEXT_NAME))
+def read_text(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield samples of the host, CPUs, zones and NUMA nodes, and facts of the kernel."""
+    text = Text(source, errors, SeriesOfHosts(source.member, TEXT_NAME))
     for number, line in lines:
         if line.strip() and not line.startswith("#"):
-            yield from text.line(number, line)
+            yield from text.parse_line(number, line)
     yield from text.end_page()
     yield from with_block_time(source, text.undated)
     yield from text.series.records()
@@ -402,29 +405,29 @@ def read_text(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record
 def _continues(text: str) -> bool:
     if text.startswith("#"):
         return bool(_TYPE.match(text) or _HELP.match(text))
-    found = _SAMPLE.match(text)
-    if not found or not (found[1] or found[2]):
+    match = _SAMPLE.match(text)
+    if not match or not (match[1] or match[2]):
         return False
-    if found[2]:
-        return bool(_LABEL.search(found[2])) or found[2] == "{}"
+    if match[2]:
+        return bool(_LABEL.search(match[2])) or match[2] == "{}"
     opens = proc_vmstat.VMSTAT.opens
-    return sample_value(found[3].lstrip("-")) is not None and not (opens and opens.match(text))
+    return sample_value(match[3].lstrip("-")) is not None and not (opens and opens.match(text))
 
 
 def _confirm(lines: list[str]) -> bool:
-    """A type, or a value of node_exporter."""
-    return any(_TYPE.match(line) or _OURS.match(line) for line in lines)
+    """Return whether a line is a type comment or a value of node_exporter."""
+    return any(_TYPE.match(line) or _NODE_METRIC.match(line) for line in lines)
 
 
 def _claims_text(path: str, head: bytes, size: int | None) -> bool:
-    """A long one of nothing else."""
+    """Return whether the beginning of a long member consists of metrics only."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     return len(lines) > 100 and _confirm(lines[:8]) and all(_continues(line.rstrip("\r")) for line in lines[::10])
 
 
 TEXT_PARSER = Parser(
     TEXT_NAME, "Prometheus and OpenMetrics text", read_text,
-    opens=re.compile(f"{_TYPE.pattern}|{_HELP.pattern}|{_OURS.pattern}", re.ASCII), continues=_continues,
+    opens=re.compile(f"{_TYPE.pattern}|{_HELP.pattern}|{_NODE_METRIC.pattern}", re.ASCII), continues=_continues,
     confirm=_confirm,
 )  # fmt: skip
-TEXT_BULK_PARSER = member_parser(TEXT_PARSER, _claims_text, min_size=_LARGE)
+TEXT_BULK_PARSER = member_parser(TEXT_PARSER, _claims_text, min_size=_MIN_BULK_BYTES)

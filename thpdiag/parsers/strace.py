@@ -1,4 +1,4 @@
-r"""System calls: strace -c, traces of strace with times (-T), perf trace -s.
+r"""System calls: summaries of strace -c and perf trace -s, and traces of strace with times (-T).
 
     % time     seconds  usecs/call     calls    errors syscall
     ------ ----------- ----------- --------- --------- ----------------
@@ -15,12 +15,12 @@ r"""System calls: strace -c, traces of strace with times (-T), perf trace -s.
        --------------- --------  ------ -------- --------- --------- ---------     ------
        madvise              417      0  2370.479     0.018     5.690    97.115     27.12%
 
-Units: seconds, of perf trace milliseconds of wall time; of -c CPU time in the kernel, with -w and -T wall time, waits
-included. Page faults, and the compaction in them, are no system calls: what is seen of memory is how a program maps it
-and gives it back. A trace of chosen calls (-e) tells no share; without the command a few kinds may be a choice.
-PR_SET_THP_DISABLE that succeeds: the process has no huge pages (THP_enabled of /proc/PID/status). Varies: pids
-(`27700 ` in files, `[pid 27700] ` on terminals), times by -r, -t, -tt, -ttt; -U.
-perf trace before 5.10 has no column of errors.
+Units: seconds; perf trace prints milliseconds of wall time. -c counts CPU time in the kernel; with -w and -T it is wall
+time, including waits. Page faults, and the compaction in them, are not system calls; system calls only show how a
+program maps and releases memory. A trace of selected calls (-e) has no meaningful shares; without the command, a trace
+with few kinds of calls is treated as a selection. A successful PR_SET_THP_DISABLE means that the process has no huge
+pages (THP_enabled of /proc/PID/status). Varies: pids (`27700 ` in files, `[pid 27700] ` on terminals), times by -r, -t,
+-tt, -ttt; -U. perf trace before 5.10 has no column of errors.
 Source: strace count.c, syscall.c, 4.5 to 6.1; tools/perf/builtin-trace.c (trace__fprintf_thread_summary), 6.1.
 """
 
@@ -48,7 +48,7 @@ HEADS = re.compile(rf"{HEAD.pattern}|{PERF_HEAD.pattern}")
 PERF_ROW = re.compile(
     r"\s{1,4}(\w{2,40})\s+\d{1,15}(?:\s+\d{1,15})?\s+(\d{1,12}\.\d{3})(?:\s+\d{1,12}\.\d{3}){3}\s+\d{1,9}\.\d\d%\s*$"
 )
-_FRONT = (
+_CALL_PREFIX = (
     r"(?:\[pid\s{1,10}(?P<pid>\d{1,10})\] {1,8}|(?P<of>\d{1,10}) {1,8})?"
     r"(?:\d\d:\d\d:\d\d(?:\.\d{6})? | {0,8}\d{1,10}\.\d{6} )?"
 )
@@ -58,20 +58,20 @@ _NAMES = (
 )
 _END = r" {1,60}= (?:-?\d{1,20}|0x[0-9a-f]{1,16}|\?).{0,200}?(?:<(?P<took>\d{1,7}\.\d{6})>)?\s{0,20}$"
 CALL = re.compile(
-    rf"{_FRONT}(?:(?P<name>[a-z]\w{{1,39}})\(|<\.\.\. (?P<resumed>[a-z]\w{{1,39}}) resumed>).{{0,4000}}?{_END}"
+    rf"{_CALL_PREFIX}(?:(?P<name>[a-z]\w{{1,39}})\(|<\.\.\. (?P<resumed>[a-z]\w{{1,39}}) resumed>).{{0,4000}}?{_END}"
 )
-BEGUN = re.compile(rf"{_FRONT}[a-z]\w{{1,39}}\(.{{0,4000}} <unfinished \.\.\.>\s{{0,20}}$")
+BEGUN = re.compile(rf"{_CALL_PREFIX}[a-z]\w{{1,39}}\(.{{0,4000}} <unfinished \.\.\.>\s{{0,20}}$")
 OTHERS = re.compile(
-    rf"{_FRONT}(?:\+\+\+ (?:exited with|killed by) |--- (?:SIG|stopped by)|restart_syscall\(|exit(?:_group)?\()|"
+    rf"{_CALL_PREFIX}(?:\+\+\+ (?:exited with|killed by) |--- (?:SIG|stopped by)|restart_syscall\(|exit(?:_group)?\()|"
     r"strace: Process \d+ (?:attached|detached)"
 )
-OPENS = re.compile(rf"{_FRONT}(?P<name>{_NAMES})\(.{{0,4000}}?{_END}")
+OPENS = re.compile(rf"{_CALL_PREFIX}(?P<name>{_NAMES})\(.{{0,4000}}?{_END}")
 THP_DISABLE = re.compile(r"prctl\(PR_SET_THP_DISABLE, (0x)?(?P<on>\d), .{0,60}\)\s+= 0\b")
-OF_MEMORY = frozenset({"mmap", "mmap2", "munmap", "mremap", "madvise", "process_madvise", "brk", "mprotect"})
-_CHOICE = re.compile(r"-\w{0,12}e(?:$|\w{1,20}=)|--(?:trace|expr|event)s?\b|-e\S")
+MEMORY_CALLS = frozenset({"mmap", "mmap2", "munmap", "mremap", "madvise", "process_madvise", "brk", "mprotect"})
+_FILTER_OPTION = re.compile(r"-\w{0,12}e(?:$|\w{1,20}=)|--(?:trace|expr|event)s?\b|-e\S")
 COMMAND = re.compile(r"\bstrace\s|\bperf trace\s")
-MIN_SECONDS = 0.1  # of system calls
-MIN_OTHERS = 3  # other kinds of calls: with fewer it may be a choice
+MIN_SECONDS = 0.1  # in all system calls; below that a share means little
+MIN_OTHER_CALLS = 3  # kinds of calls other than memory calls; with fewer the trace may be a selection
 MAX_NAMES = 1000
 
 
@@ -83,50 +83,49 @@ class _Times:
     first: Citation | None = None
     untimed: Citation | None = None  # the first call without its time
 
-    def take(self, call: re.Match[str], cite: Citation, source: Source) -> Iterator[Fact]:
-        """A line of a trace: its time, and whether it switches huge pages off for its process."""
+    def add_call(self, call: re.Match[str], cite: Citation, source: Source) -> Iterator[Fact]:
+        """Add the time of a traced call; yield a fact if it switches huge pages of its process off or on."""
         if call["took"]:
             self.add(call["name"] or call["resumed"], float(call["took"]), cite)
         else:
             self.untimed = self.untimed or cite
         if off := THP_DISABLE.search(call.string):
-            who = process_entity(call["pid"] or call["of"] or "?")
-            yield Fact("process.thp_enabled", int(off["on"] == "0"), cite, who, source.time)
+            process = process_entity(call["pid"] or call["of"] or "?")
+            yield Fact("process.thp_enabled", int(off["on"] == "0"), cite, process, source.time)
 
     def add(self, name: str, seconds: float, cite: Citation) -> None:
         self.first = self.first or cite
         if name in self.seconds or len(self.seconds) < MAX_NAMES:
             self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
-    def facts(self, source: Source, odd: ParseErrors) -> Iterator[Fact]:
-        """The share of calls that map memory and give it back, and the one that takes most of that."""
-        of_memory = {name: took for name, took in self.seconds.items() if name in OF_MEMORY}
+    def facts(self, source: Source, errors: ParseErrors) -> Iterator[Fact]:
+        """Yield the share of calls that map and release memory, and the name of the one with most time."""
+        memory = {name: seconds for name, seconds in self.seconds.items() if name in MEMORY_CALLS}
         total = sum(self.seconds.values())
         if self.first is None:
             return
-        is_choice = _is_choice(source.command)
-        may_be_choice = len(self.seconds) - len(of_memory) < MIN_OTHERS and not COMMAND.search(source.command)
-        if may_be_choice or is_choice:
-            odd.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which have no shares")
-        elif total >= MIN_SECONDS and of_memory:
-            most = max(of_memory, key=lambda name: of_memory[name])
-            ratio = round(sum(of_memory.values()) / total, 6)
-            yield Fact("syscall.memory_ratio", ratio, self.first, (("by", most),), source.time)
+        has_few_kinds = len(self.seconds) - len(memory) < MIN_OTHER_CALLS and not COMMAND.search(source.command)
+        if has_few_kinds or _is_selection(source.command):
+            errors.note(self.first.line or 0, self.first.text, "system calls of a choice (-e), which have no shares")
+        elif total >= MIN_SECONDS and memory:
+            longest = max(memory, key=lambda name: memory[name])
+            ratio = round(sum(memory.values()) / total, 6)
+            yield Fact("syscall.memory_ratio", ratio, self.first, (("by", longest),), source.time)
         elif total < MIN_SECONDS:
             text = "less than a tenth of a second in system calls: they cost nothing here, or were traced too briefly"
-            odd.note(self.first.line or 0, self.first.text, text)
+            errors.note(self.first.line or 0, self.first.text, text)
 
 
-def _is_choice(command: str) -> bool:
-    """Whether not all calls are listed: by an option, or by what the output went through."""
-    found = COMMAND.search(command[:4000])
-    rest = command[:4000][found.end() :] if found else ""
-    return "|" in rest or any(_CHOICE.match(word) for word in rest.split())
+def _is_selection(command: str) -> bool:
+    """Return whether an option, or a pipe after the command, may have removed calls."""
+    match = COMMAND.search(command[:4000])
+    rest = command[:4000][match.end() :] if match else ""
+    return "|" in rest or any(_FILTER_OPTION.match(word) for word in rest.split())
 
 
 @with_errors(READER)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Facts syscall.memory_ratio and process.thp_enabled."""
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield syscall.memory_ratio and process.thp_enabled."""
     times = _Times()
     for number, text in lines:
         if row := ROW.match(text):
@@ -135,19 +134,19 @@ def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
         elif row := PERF_ROW.match(text):
             times.add(row[1], float(row[2]) / 1000, source.cite(number, text))
         elif HEADS.match(text):
-            yield from times.facts(source, odd)
+            yield from times.facts(source, errors)
             times = _Times()
         elif call := CALL.match(text):
-            yield from times.take(call, source.cite(number, text), source)
-        elif text.strip() and not _fits(text):
-            odd.note(number, text, "not a line of strace, or broken")
-    yield from times.facts(source, odd)
+            yield from times.add_call(call, source.cite(number, text), source)
+        elif text.strip() and not _is_other_line(text):
+            errors.note(number, text, "not a line of strace, or broken")
+    yield from times.facts(source, errors)
     if times.untimed and not times.first:
         text = "system calls without their times, and page faults are none: send a perf recording"
-        odd.note(times.untimed.line or 0, times.untimed.text, text)
+        errors.note(times.untimed.line or 0, times.untimed.text, text)
 
 
-_fits = any_of(RULE, BEGUN, OTHERS, PERF_REST)
+_is_other_line = any_of(RULE, BEGUN, OTHERS, PERF_REST)
 
 PARSER = Parser(
     READER, "system calls (strace, perf trace -s)", read,

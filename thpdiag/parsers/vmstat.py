@@ -4,15 +4,15 @@
      r  b   swpd   free   buff  cache   si   so    bi    bo   in   cs us sy id wa st
      2  0      0 241712 311900 907128    0    0    12   340 1021 2204 71 24  5  0  0
 
-Units: memory and swap in KiB unless -S says otherwise, which the table does not show: values that are no multiples of
-4 KiB are not KiB. bi and bo are always KiB/s, CPU columns whole percents. The first row of a run is an average since
-boot (not its memory), except with -y.
-Varies: no st before 3.3.9 upstream, gu (guest, then taken out of us) from 4.0.4 on or with -w in 4.0; -a has inact and
-active for buff and cache; -t appends a local time, its zone in the header only; header words 3 to 6 are translated;
-4.0.0 to 4.0.2 never read memory again after the first row. Rows are read by order of columns, never by position.
-The tables of -d, -D, -m, -p and -f are recognised and hold nothing of use here. Rows whose header was cut off (`tail`)
-are known by their numbers; the first of them may be the average since boot.
-A long recording goes the same way, only that its plain rows are taken as arrays, a run at once (`NumberLines`).
+Units: memory and swap in KiB unless -S selects another unit, which the table does not show: values that are not
+multiples of 4 are not KiB. bi and bo are always KiB/s, CPU columns whole percents. The first row of a run is an average
+since boot (except its memory columns), unless -y is given.
+Varies: no st before 3.3.9 upstream; gu (guest, then not part of us) from 4.0.4 on or with -w in 4.0; -a prints inact
+and active instead of buff and cache; -t appends a local time, with the zone only in the header; header words 3 to 6 are
+translated; 4.0.0 to 4.0.2 never update memory after the first row. Rows are read by order of columns, not by position.
+The tables of -d, -D, -m, -p and -f are detected but not used. Rows whose header was cut off (`tail`) are detected by
+their numbers; the first of them may be the average since boot.
+Long recordings are parsed in the same way, except that runs of plain rows are parsed as arrays (`NumberLines`).
 
     24684096 K total memory
        80124 non-nice user cpu ticks
@@ -60,13 +60,13 @@ OTHER_ROW = re.compile(
     r"(?!cpu)[a-z][\w!-]*(?:\s+\d+){10}\s*$|[A-Za-z][\w:.()-]*(?:\s+\d+){4}\s*$|"
     r"\s+(?:\d+\s+){3}\d+\s*$|\s+\d+ [a-z][a-z ]{3,30}$"
 )
-_ANY = re.compile("|".join(pattern.pattern for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW)))
+_ANY_LINE = re.compile("|".join(pattern.pattern for pattern in (ROW, HEADER, BANNER, OTHER, OTHER_ROW)))
 _OPENS = re.compile(f"{HEADER.pattern}|{BANNER.pattern}|{OTHER.pattern}")
 _BARE_ROW = re.compile(r"\s*\d{1,9}(?:\s+\d{1,18}){15,17}\s*$")
 _ZONE = re.compile(r"[A-Z]{2,5}|[+-]\d{2,4}")
 _DIGITS = "0123456789"
 
-# Columns in order: metric and bytes per unit, 0 for that of -S; the CPU columns come behind them.
+# Columns in order: metric, and bytes per unit (0 for the unit of -S); the CPU columns follow them.
 COLUMNS = (
     ("node_procs_running", 1),
     ("node_procs_blocked", 1),
@@ -81,25 +81,26 @@ COLUMNS = (
     ("node_intr_total:rate", 1),
     ("node_context_switches_total:rate", 1),
 )
-CPU = len(COLUMNS)  # place of us; sy, id, wa, st and gu follow
+CPU = len(COLUMNS)  # index of us; sy, id, wa, st and gu follow
 MEMORY = slice(2, 6)
 BUFF_CACHE = ("node_memory_Buffers_bytes", "vmstat_cache_bytes")
 INACT_ACTIVE = ("node_memory_Inactive_bytes", "node_memory_Active_bytes")
 CPU_NAMES = ("cpu_ratio.idle", "cpu_ratio.iowait", "cpu_ratio.steal", "cpu_ratio.guest")
 SUMS = ("cpu_ratio.user_total", "cpu_ratio.sys_total", "cpu_ratio.busy")
 MIN_WIDTH, MAX_WIDTH = 16, 18  # columns, without and with st and gu
-# Of rows without a header: whether buff and cache or inact and active (-a) were printed is not known.
-BARE_WORDS = (
+# Assumed for rows without a header, in which columns 5 and 6 may be buff and cache, or inact and active (-a).
+DEFAULT_WORDS = (
     "r", "b", "swpd", "free", "?", "?", "si", "so", "bi", "bo", "in", "cs", "us", "sy", "id", "wa", "st", "gu",
 )  # fmt: skip
-BARE_ROWS, BARE_PERCENT = 3, range(97, 104)  # rows whose last columns add up to 100 are vmstat's; rounded one by one
+# Rows without a header are those of vmstat if their CPU columns, each rounded, add up to about 100.
+MIN_BARE_ROWS, BARE_PERCENT = 3, range(97, 104)
 
 UNITS = {"k": 1000, "K": 1024, "m": 1000**2, "M": 1024**2}
-MIN_MEMORY_KIB = 100_000  # free + buff + cache of a host are more; below it -S was probably used
-FROZEN_ROWS = 20  # a busy host changes its free memory sooner
-SCREEN_ROWS = 10  # a header repeated sooner than a screen is that of a new run
+MIN_MEMORY_KIB = 100_000  # free + buff + cache of a host in KiB; a smaller sum suggests -S
+MAX_FROZEN_ROWS = 20  # free memory of a busy host changes within fewer rows
+MIN_SCREEN_ROWS = 10  # a header repeated after fewer rows begins a new run
 MAX_VALUE = 2**50
-MAX_PERCENT = 105  # sums of rounded percents may exceed 100 a little
+MAX_PERCENT = 105  # the sum of the rounded CPU columns may exceed 100
 SHARES = tuple(min(i / 100, 1.0) for i in range(MAX_PERCENT + 1))
 
 NO_ROW = "not a row of vmstat"
@@ -110,16 +111,17 @@ FROZEN = "the memory columns never change (vmstat 4.0.0 to 4.0.2 reads them once
 BAD_CPU = "CPU columns of vmstat that do not add up to 100 %: not used"
 
 
-def belongs(text: str) -> bool:
-    return bool(_ANY.match(text))
+def is_vmstat_line(text: str) -> bool:
+    return bool(_ANY_LINE.match(text))
 
 
-_WITHOUT_DELAY = re.compile(r"\bvmstat(?:\s+-[anwt]{1,4})*\s*(?:[|;&)]|$)")  # then each row is an average since boot
+# A command without a delay prints one row, which is an average since boot.
+_COMMAND_WITHOUT_DELAY = re.compile(r"\bvmstat(?:\s+-[anwt]{1,4})*\s*(?:[|;&)]|$)")
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """The columns that a header names, and the zone of the times that -t appends."""
+    """The columns of a header, and the zone of the times that -t appends."""
 
     words: tuple[str, ...]
     width: int
@@ -130,9 +132,9 @@ class Header:
         return self.width == MAX_WIDTH
 
 
-@lru_cache(64)  # a terminal shows the same header above each screenful, OSWatcher above every third row
+@lru_cache(64)  # vmstat repeats the header for each screen of a terminal, OSWatcher for every third row
 def parse_header(text: str, *, after_banner: bool) -> Header | None:
-    """The columns of a line if it is a header; below a banner its words may be of any language."""
+    """Parse a header; after a banner its words may be of any language."""
     words = text.split()
     if not HEADER.match(text) and not (after_banner and len(words) >= MIN_WIDTH and words[0][-1] not in _DIGITS):
         return None
@@ -143,14 +145,14 @@ def parse_header(text: str, *, after_banner: bool) -> Header | None:
 
 
 def is_bare_row(text: str) -> bool:
-    """Whether it is a row of vmstat by its numbers alone: so many whole ones, and the CPU columns are all the time."""
+    """Return whether a line has the integers of a vmstat row, with CPU columns that add up to about 100 %."""
     return bool(_BARE_ROW.match(text)) and sum(map(int, text.split()[CPU:])) in BARE_PERCENT
 
 
 def are_bare_rows(lines: Sequence[str]) -> bool:
-    """Whether a table begins whose header was cut off."""
-    rows = list(takewhile(is_bare_row, lines[:BARE_ROWS]))
-    return len(rows) == BARE_ROWS and len({len(row.split()) for row in rows}) == 1
+    """Return whether the lines begin a table whose header was cut off."""
+    rows = list(takewhile(is_bare_row, lines[:MIN_BARE_ROWS]))
+    return len(rows) == MIN_BARE_ROWS and len({len(row.split()) for row in rows}) == 1
 
 
 @lru_cache(64)
@@ -160,7 +162,7 @@ def is_banner(text: str) -> bool:
 
 @lru_cache(64)
 def parse_screen_head(lines: bytes) -> Header | None:
-    """The columns of a header, perhaps below a banner, if these lines are nothing else."""
+    """Parse lines that consist of a header and an optional banner before it; None for other lines."""
     *above, text = lines.decode("utf-8", "replace").split("\n")
     if len(above) > 1 or not all(map(is_banner, above)) or not "".join((*above, text)).isprintable():
         return None
@@ -169,18 +171,19 @@ def parse_screen_head(lines: bytes) -> Header | None:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the columns before those of CPU time are: place, metric, factor. All are cells of a row or whole columns."""
+    """The columns before those of CPU time (index, metric, factor), the number of all columns, and the resolution."""
 
     columns: tuple[tuple[int, str, int], ...]
     width: int
     resolution: Mapping[str, float]
 
     def values(self, cells: Sequence[Any], shares: Any, times: Callable[[Any, int], Any] = mul) -> dict[str, Any]:
-        """Base units of possible numbers; `shares` has the share of each percentage, `times` multiplies.
+        """Return values in base units by metric, of the cells of one row or of whole columns.
 
-        Guest time is part of us until 4.0.3: it is put back where gu stands apart, so that versions compare.
+        `shares` maps a percentage to a ratio, `times` multiplies. Guest time is part of us until 4.0.3; where gu is
+        separate it is added to us again, so that values of all versions are comparable.
         """
-        values = {name: times(cells[place], factor) for place, name, factor in self.columns}
+        values = {name: times(cells[index], factor) for index, name, factor in self.columns}
         values |= zip(CPU_NAMES, (shares[percent] for percent in cells[CPU + 2 : self.width]), strict=False)
         user, system = cells[CPU], cells[CPU + 1]
         if self.width == MAX_WIDTH:
@@ -190,16 +193,19 @@ class Layout:
 
 @lru_cache(64)
 def layout_of(words: tuple[str, ...], unit: int | None) -> Layout:
-    """The layout below a header. Without a unit memory is left out, for translated words that do not tell two of it."""
+    """Return the layout of a header.
+
+    Memory columns are left out without a unit, and two of them if the translated words do not identify them.
+    """
     first, second = words[4].lower(), words[5].lower()
     pair = ("", "")
     if first.startswith(("ina", "inak", "nieak")):
         pair = INACT_ACTIVE
     elif first.startswith(("buf", "puf")) or second.startswith("cach"):
         pair = BUFF_CACHE
-    names = [name or pair[place % 2] for place, (name, _) in enumerate(COLUMNS)]
+    names = [name or pair[index % 2] for index, (name, _) in enumerate(COLUMNS)]
     factors = [factor or unit or 0 for _, factor in COLUMNS]
-    columns = tuple((place, names[place], factors[place]) for place in range(CPU) if names[place] and factors[place])
+    columns = tuple((index, names[index], factors[index]) for index in range(CPU) if names[index] and factors[index])
     shares = (*SUMS, *CPU_NAMES[: len(words) - CPU - 2])
     return Layout(columns, len(words), dict.fromkeys(shares, 0.01))
 
@@ -208,8 +214,8 @@ def clock_of(zone: str) -> Clock:
     return Clock.UTC if zone in ("UTC", "GMT") else Clock.LOCAL
 
 
-def _parse_stamp(words: Sequence[str], zone: str) -> Moment | None:
-    """What -t appends to a row, None if it is no time; the zone stands in the header, in very old versions here."""
+def _parse_timestamp(words: Sequence[str], zone: str) -> Moment | None:
+    """Parse the time that -t appends to a row; very old versions print the zone here instead of in the header."""
     zone = words[2] if len(words) == 3 else zone
     try:
         seconds = datetime.fromisoformat(f"{words[0]}T{words[1]}").replace(tzinfo=UTC).timestamp()
@@ -220,7 +226,7 @@ def _parse_stamp(words: Sequence[str], zone: str) -> Moment | None:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row as it stands in the text."""
+    """A row with its numbers in printed units."""
 
     number: int
     text: str
@@ -230,85 +236,89 @@ class Row:
 
 @dataclass(slots=True)
 class Table:
-    """The runs of one block, row by row: columns, unit, times, and whether to believe the memory columns."""
+    """Parser of one block, line by line. A block may contain several runs."""
 
     source: Source
     errors: ParseErrors
     header: Header | None = None
-    layout: Layout | None = None  # from the first row of a run on
-    rows: int = 0  # of this run
-    ended: bool = False  # another table of vmstat follows
+    layout: Layout | None = None  # set at the first row of a run
+    rows: int = 0  # rows of the current run
+    ended: bool = False  # another kind of table of vmstat follows
     command: Command | None = field(init=False)
-    _above: str = ""
-    _since_header: int = 0
-    _screen: int = 0  # rows between repeated headers
-    _held: list[Row] = field(default_factory=list)  # rows while no memory column has changed yet
-    _holding: bool = True
+    _previous_line: str = ""
+    _rows_since_header: int = 0
+    _screen_rows: int = 0  # rows between repeated headers
+    _held: list[Row] = field(default_factory=list)  # rows held back until a memory column changes
+    _is_holding: bool = True
 
     def __post_init__(self) -> None:
         self.command = parse_command(self.source.command, "vmstat", with_value="SpT")
 
     @property
     def has_boot_row(self) -> bool:
-        """Whether the first row of a run is an average since boot."""
+        """Return whether the first row of a run is an average since boot."""
         return self.command is None or not {"y", "no-first"} & self.command.options.keys()
 
-    def line(self, number: int, text: str) -> Iterator[Sample]:
-        """What a line of the block adds."""
-        above, self._above = self._above, text
+    def parse_line(self, number: int, text: str) -> Iterator[Sample]:
+        """Parse a line of the block; yield the samples that are complete."""
+        previous, self._previous_line = self._previous_line, text
         words = text.split()
         if not words or self.ended:
             return
         if self.header is None and is_bare_row(text):
-            self.header = Header(BARE_WORDS[: len(words)], len(words), "")
+            self.header = Header(DEFAULT_WORDS[: len(words)], len(words), "")
         if self.header and words[0][-1] in _DIGITS:
             if row := self.parse_row(number, text, words):
-                yield from self.add(row)
-        elif header := parse_header(text, after_banner=is_banner(above)):
+                yield from self.add_row(row)
+        elif header := parse_header(text, after_banner=is_banner(previous)):
             if not self._repeats(header):
-                yield from self.end()
-                self.header, self.layout, self.rows, self._holding = header, None, 0, True
+                yield from self.finish_run()
+                self.header, self.layout, self.rows, self._is_holding = header, None, 0, True
         elif OTHER.match(text):
             self.ended = True
         elif not is_banner(text):
             self.errors.note(number, text, NO_ROW)
 
     def repeats_screen_head(self, lines: bytes) -> bool:
-        """Whether these lines are a header, perhaps below a banner, that only repeats that of this run."""
+        """Return whether these lines are a header, with or without banner, that repeats the header of this run."""
         header = parse_screen_head(lines)
         return header is not None and self._repeats(header)
 
     def _repeats(self, header: Header) -> bool:
-        """Whether a header only repeats that of this run, with the zone of now, which changes with summer time."""
-        gap, self._since_header = self._since_header, 0
-        known = self.header
-        if known is None or not self.rows or gap < (self._screen or SCREEN_ROWS) or header.words != known.words:
+        """Return whether a header repeats that of this run. The zone may differ, as it changes with summer time."""
+        gap, self._rows_since_header = self._rows_since_header, 0
+        if self.header is None or not self.rows or header.words != self.header.words:
             return False
-        self._screen, self.header = self._screen or gap, header
+        if gap < (self._screen_rows or MIN_SCREEN_ROWS):
+            return False
+        self._screen_rows, self.header = self._screen_rows or gap, header
         return True
 
     def parse_row(self, number: int, text: str, words: Sequence[str]) -> Row | None:
-        """The numbers of a row and its time, None if they are not those of the header."""
+        """Parse a row; None if its cells do not fit the header."""
         assert self.header is not None
-        self._since_header += 1
+        self._rows_since_header += 1
         width, zone = self.header.width, self.header.zone
         try:
             values = list(map(int, words[:width]))
         except ValueError:
             values = []
-        stamped = words[width:]
-        if len(values) != width or len(stamped) not in (0, 2, 3):
+        timestamp = words[width:]
+        if len(values) != width or len(timestamp) not in (0, 2, 3):
             self.errors.note(number, text, OTHER_COLUMNS)
             return None
-        time = _parse_stamp(stamped, zone) if stamped else self._computed_time()
-        if stamped and time is None:
+        time = _parse_timestamp(timestamp, zone) if timestamp else self._computed_time()
+        if timestamp and time is None:
             self.errors.note(number, text, NO_TIME)
         self.begin_run(number, text, values)
         self.rows += 1
         return Row(number, text, values, time)
 
     def begin_run(self, number: int, text: str, values: Sequence[int]) -> None:
-        """Bytes per printed unit of memory: that of the command, or KiB if the first row of a run may be (pages)."""
+        """Set the layout at the first row of a run, with the memory unit of the command, or KiB if the values fit.
+
+        Memory in KiB is a multiple of 4, because the kernel counts pages.
+        """
         if self.layout is not None or self.header is None:
             return
         unit, memory = None, values[MEMORY]
@@ -324,133 +334,131 @@ class Table:
         delay = self.command.interval() if self.command else None
         return None if self.source.time is None or delay is None else self.source.time.plus(self.rows * delay)
 
-    def add(self, row: Row) -> Iterator[Sample]:
-        """A row, or those that were held until memory changed."""
+    def add_row(self, row: Row) -> Iterator[Sample]:
+        """Hold a row until a memory column changes; then yield it with the rows held before."""
         self._held.append(row)
-        if not self._holding or row.values[MEMORY] != self._held[0].values[MEMORY]:
+        if not self._is_holding or row.values[MEMORY] != self._held[0].values[MEMORY]:
             yield from self._release()
 
-    def end(self) -> Iterator[Sample]:
-        """The rows held back, without memory if it never changed while the host worked."""
+    def finish_run(self) -> Iterator[Sample]:
+        """Yield the rows held back, without memory if it never changed while the host was active."""
         held = self._held
-        frozen = len(held) > FROZEN_ROWS and len({(row.values[0], row.values[CPU - 1]) for row in held}) > 1
-        if frozen:
+        is_frozen = len(held) > MAX_FROZEN_ROWS and len({(row.values[0], row.values[CPU - 1]) for row in held}) > 1
+        if is_frozen:
             self.errors.note(held[0].number, held[0].text, FROZEN)
-        yield from self._release(frozen=frozen)
+        yield from self._release(is_frozen=is_frozen)
 
-    def _release(self, *, frozen: bool = False) -> Iterator[Sample]:
-        held, self._held, is_first, self._holding = self._held, [], self._holding, False
-        always = _WITHOUT_DELAY.search(self.source.command) is not None
+    def _release(self, *, is_frozen: bool = False) -> Iterator[Sample]:
+        held, self._held, is_first, self._is_holding = self._held, [], self._is_holding, False
+        has_no_delay = _COMMAND_WITHOUT_DELAY.search(self.source.command) is not None
         for row in held:
-            since_boot = always or (self.has_boot_row and is_first)
-            yield self.sample(row, since_boot=since_boot, frozen=frozen and not is_first)
+            since_boot = has_no_delay or (self.has_boot_row and is_first)
+            yield self.sample(row, since_boot=since_boot, is_frozen=is_frozen and not is_first)
             is_first = False
 
-    def sample(self, row: Row, *, since_boot: bool, frozen: bool) -> Sample:
-        """A row in base units; of one with an impossible number what is possible."""
+    def sample(self, row: Row, *, since_boot: bool, is_frozen: bool) -> Sample:
+        """Return a row in base units, without impossible numbers and, if `is_frozen`, without memory."""
         assert self.layout is not None
-        layout, cells, impossible = self.layout, row.values, set()
-        for place, name, _ in layout.columns:
-            if not 0 <= cells[place] <= MAX_VALUE:
+        layout, cells, left_out = self.layout, row.values, set()
+        for index, name, _ in layout.columns:
+            if not 0 <= cells[index] <= MAX_VALUE:
                 self.errors.note(row.number, row.text, f"an impossible number for {name}: not used")
-                impossible.add(name)
-            elif frozen and 2 <= place <= 5:
-                impossible.add(name)
-        busy = cells[CPU:]
-        if min(busy) < 0 or not 0 < sum(busy) <= MAX_PERCENT:
+                left_out.add(name)
+            elif is_frozen and 2 <= index <= 5:
+                left_out.add(name)
+        percents = cells[CPU:]
+        if min(percents) < 0 or not 0 < sum(percents) <= MAX_PERCENT:
             self.errors.note(row.number, row.text, BAD_CPU)
-            values: dict[str, float] = {name: cells[place] * factor for place, name, factor in layout.columns}
+            values: dict[str, float] = {name: cells[index] * factor for index, name, factor in layout.columns}
         else:
             values = layout.values(cells, SHARES)
-            if share := busy[0] + busy[1] + (busy[-1] if layout.width == MAX_WIDTH else 0):
-                values["cpu_ratio.sys_share"] = busy[1] / share
-        for name in impossible:
+            if busy := percents[0] + percents[1] + (percents[-1] if layout.width == MAX_WIDTH else 0):
+                values["cpu_ratio.sys_share"] = percents[1] / busy
+        for name in left_out:
             del values[name]
         cite = self.source.cite(row.number, row.text)
         return Sample("system", values, cite, NAME, (), row.time, layout.resolution, since_boot)
 
 
 def read(source: Source, lines: Lines) -> Iterator[Record]:
-    """One Sample of the host per row."""
+    """Yield one sample of the host per row."""
     table = Table(source, ParseErrors(source, NAME))
     for number, text in lines:
-        yield from table.line(number, text)
+        yield from table.parse_line(number, text)
         if table.ended:
             break
-    yield from table.end()
+    yield from table.finish_run()
     yield from table.errors.problems()
 
 
-MIN_BULK_BYTES = 1 << 20  # from which it is worth to load numpy
-MIN_HEAD_BYTES = 1 << 15  # of the beginning that are looked at, at least
-MAX_LINES_ABOVE = 8  # above the first header
-MAX_FOREIGN_SHARE = 0.02  # of the lines
-MAX_BYTES = 256 * 1024 * 1024  # a month of rows every second
+MIN_BULK_BYTES = 1 << 20  # smaller members are not worth importing numpy
+MIN_HEAD_BYTES = 1 << 15  # bytes of the beginning that the detection needs
+MAX_LINES_BEFORE_HEADER = 8
+MAX_FOREIGN_SHARE = 0.02  # of the lines at the beginning
+MAX_BYTES = 256 * 1024 * 1024  # a month of one row per second
 
 
 @dataclass(slots=True)
 class LongTable(Table):
-    """The runs of a long text. Plain rows are noted as stretches (from, up to, clock); a run of them is one Series."""
+    """Parser of one block of a long text. Plain rows are noted as ranges (first, end, clock); a run gives a series."""
 
     lines: NumberLines = field(kw_only=True)
     parts: list[Series] = field(kw_only=True)
-    _stretches: list[tuple[int, int, Clock]] = field(default_factory=list)
+    _ranges: list[tuple[int, int, Clock]] = field(default_factory=list)
 
-    def plain_rows(self, first: int, end: int) -> None:
-        """Lines of numbers only, as many as the header has columns."""
+    def add_plain_rows(self, first: int, end: int) -> None:
+        """Note a range of plain rows with as many columns as the header."""
         assert self.header is not None
         if self.layout is None:
             text = self.lines.text_of(first)
             self.begin_run(first + 1, text, list(map(int, text.split()[: self.header.width])))
         self.rows += end - first
-        self._since_header += end - first
-        self._stretches.append((first, end, clock_of(self.header.zone)))
-        self._above = ""
+        self._rows_since_header += end - first
+        self._ranges.append((first, end, clock_of(self.header.zone)))
+        self._previous_line = ""
 
-    def add(self, row: Row) -> Iterator[Sample]:
+    def add_row(self, row: Row) -> Iterator[Sample]:
         self._held.append(row)
         yield from ()
 
-    def end(self) -> Iterator[Sample]:
-        """The plain rows become columns; those that are not plain, or have an impossible number, come one by one."""
+    def finish_run(self) -> Iterator[Sample]:
+        """Convert the plain rows to columns; yield rows that are not plain or have an impossible number as samples."""
         import numpy as np
 
         others, self._held, lines = self._held, [], self.lines
-        stretches, self._stretches = self._stretches, []
-        if (not stretches and not others) or self.layout is None:
+        ranges, self._ranges = self._ranges, []
+        if (not ranges and not others) or self.layout is None:
             return
-        firsts, ends = (np.array([stretch[side] for stretch in stretches], np.int64) for side in (0, 1))
+        firsts, ends = (np.array([bounds[side] for bounds in ranges], np.int64) for side in (0, 1))
         places = lines.places(firsts, ends)
-        at, numbers, seconds = lines.rows[places], lines.numbers[places], lines.seconds[places]
-        is_utc = np.repeat([clock is Clock.UTC for _, _, clock in stretches], ends - firsts).astype(np.bool_)
+        indices, numbers, seconds = lines.rows[places], lines.numbers[places], lines.seconds[places]
+        is_utc = np.repeat([clock is Clock.UTC for _, _, clock in ranges], ends - firsts).astype(np.bool_)
         percents = numbers[:, CPU:].sum(axis=1)
         good = (numbers[:, :CPU].max(axis=1, initial=0) <= MAX_VALUE) & (percents > 0) & (percents <= MAX_PERCENT)
         for bad in np.flatnonzero(~good).tolist():
-            clock, text = Clock.UTC if is_utc[bad] else Clock.LOCAL, lines.text_of(int(at[bad]))
+            clock, text = Clock.UTC if is_utc[bad] else Clock.LOCAL, lines.text_of(int(indices[bad]))
             time = Moment(float(seconds[bad]), clock) if seconds[bad] == seconds[bad] else None
-            others.append(Row(int(at[bad]) + 1, text, list(map(int, text.split()[: self.layout.width])), time))
+            others.append(Row(int(indices[bad]) + 1, text, list(map(int, text.split()[: self.layout.width])), time))
         others.sort(key=lambda row: row.number)
-        first = min([*at[:1].tolist(), *(row.number - 1 for row in others[:1])])
-        frozen = self._is_frozen(numbers, others)
-        if frozen:
+        first = min([*indices[:1].tolist(), *(row.number - 1 for row in others[:1])])
+        is_frozen = self._is_frozen(numbers, others)
+        if is_frozen:
             self.errors.note(first + 1, lines.text_of(first), FROZEN)
         for row in others:
             is_first = row.number == first + 1
-            yield self.sample(row, since_boot=self.has_boot_row and is_first, frozen=frozen and not is_first)
-        if not stretches:
+            yield self.sample(row, since_boot=self.has_boot_row and is_first, is_frozen=is_frozen and not is_first)
+        if not ranges:
             return
         if not good.all():
-            at, numbers, seconds, is_utc = at[good], numbers[good], seconds[good], is_utc[good]
+            indices, numbers, seconds, is_utc = indices[good], numbers[good], seconds[good], is_utc[good]
         columns = self._columns(numbers)
-        for _, name, _ in [column for column in self.layout.columns if 2 <= column[0] <= 5] if frozen else ():
-            columns[name][at != first] = np.nan
-        boot, member = (at == first) & self.has_boot_row, self.source.member
-        starts, ends = lines.starts[at], lines.ends[at]
+        for _, name, _ in [column for column in self.layout.columns if 2 <= column[0] <= 5] if is_frozen else ():
+            columns[name][indices != first] = np.nan
         run = Series(
-            "system", columns, member, at + 1, NAME, (), seconds, Clock.LOCAL, self.layout.resolution, boot,
-            lines.text, starts, ends,
+            "system", columns, self.source.member, indices + 1, NAME, (), seconds, Clock.LOCAL, self.layout.resolution,
+            (indices == first) & self.has_boot_row, lines.text, lines.starts[indices], lines.ends[indices],
         )  # fmt: skip
-        if is_utc.any() and not is_utc.all():  # GMT in winter
+        if is_utc.any() and not is_utc.all():  # a zone such as GMT in winter and BST in summer
             self.parts += [run.only(~is_utc), replace(run.only(is_utc), clock=Clock.UTC)]
         else:
             self.parts.append(replace(run, clock=Clock.UTC if is_utc.any() else Clock.LOCAL))
@@ -464,26 +472,27 @@ class LongTable(Table):
         user, system = numbers[:, CPU], numbers[:, CPU + 1]
         if self.layout.width == MAX_WIDTH:
             user = user + numbers[:, MAX_WIDTH - 1]
-        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: nothing was busy
+        with np.errstate(invalid="ignore"):  # 0 / 0 is NaN: the host was idle
             return values | {"cpu_ratio.sys_share": system / (user + system)}
 
     @staticmethod
     def _is_frozen(numbers: NDArray[Any], others: Sequence[Row]) -> bool:
-        """Whether the memory columns never change while the host works."""
+        """Return whether the memory columns never change while the host is active."""
         import numpy as np
 
+        # The second row is compared first, because memory nearly always differs there.
         if (numbers[1:2, MEMORY] != numbers[:1, MEMORY]).any() or (numbers[1:, MEMORY] != numbers[:1, MEMORY]).any():
-            return False  # nearly always by the second row
-        rows = [[min(max(value, -1), MAX_VALUE + 1) for value in row.values[: CPU + 1]] for row in others]
-        work = np.concatenate((numbers[:, : CPU + 1], np.array(rows, np.float64).reshape(-1, CPU + 1)))
-        if len(work) <= FROZEN_ROWS or (work[:, MEMORY] != work[0, MEMORY]).any():
             return False
-        return bool((work[:, [0, CPU - 1]] != work[0, [0, CPU - 1]]).any())
+        rows = [[min(max(value, -1), MAX_VALUE + 1) for value in row.values[: CPU + 1]] for row in others]
+        table = np.concatenate((numbers[:, : CPU + 1], np.array(rows, np.float64).reshape(-1, CPU + 1)))
+        if len(table) <= MAX_FROZEN_ROWS or (table[:, MEMORY] != table[0, MEMORY]).any():
+            return False
+        return bool((table[:, [0, CPU - 1]] != table[0, [0, CPU - 1]]).any())
 
 
 @dataclass(slots=True)
 class Recording:
-    """A long text: the blocks of vmstat in it, and the lines that are left to other parsers."""
+    """A long text: its blocks of vmstat, and the lines left to other parsers."""
 
     source: Source
     lines: NumberLines
@@ -493,38 +502,38 @@ class Recording:
     parts: list[Series] = field(default_factory=list)
 
     def samples(self) -> Iterator[Sample]:
-        """Rows that are not plain; the others become `parts`.
+        """Yield the rows that are not plain; the others are added to `parts`.
 
-        A block begins at a banner or header and goes on while lines are rows, banners or headers, and over a single
-        line of something else that says nothing.
+        A block begins at a banner or header and consists of rows, banners and headers. A single foreign line does not
+        end it unless that is a prompt, a time line or a speaker.
         """
         table: LongTable | None = None
-        for first, end, width in self.lines.stretches():
+        for first, end, width in self.lines.runs():
             if table and table.header and not table.ended:
                 if width == table.header.width:
-                    table.plain_rows(first, end)
+                    table.add_plain_rows(first, end)
                     continue
                 if width == 0 and end - first <= 2 and table.repeats_screen_head(self.lines.raw(first, end)):
                     continue
-            for number, text in self._texts(first, end if width >= 0 else first + 1):  # one empty line says it all
+            for number, text in self._texts(first, end if width >= 0 else first + 1):  # of empty lines only the first
                 if table and not self._continues(table, number, text):
-                    yield from table.end()
+                    yield from table.finish_run()
                     table = None
                 if table is None and _OPENS.match(text):
                     errors = ParseErrors(self.source, NAME)
                     table = LongTable(self.source, errors, lines=self.lines, parts=self.parts)
                     self.tables.append(table)
                 if table:
-                    yield from table.line(number, text)
+                    yield from table.parse_line(number, text)
                 else:
-                    # a line for other parsers; what stands apart in the text is parted by an empty line
+                    # A line for other parsers; an empty line marks where lines were taken out.
                     if self.foreign and self.foreign[-1][0] < number - 1:
                         self.foreign.append((number, ""))
                     self.foreign.append((number, text))
-        yield from table.end() if table else ()
+        yield from table.finish_run() if table else ()
 
     def _texts(self, first: int, end: int) -> Iterator[tuple[int, str]]:
-        """These lines, numbered from 1; one with carriage returns inside is several."""
+        """Yield these lines, numbered from 1; a line with carriage returns inside becomes several."""
         for line in range(first, end):
             raw = self.lines.raw(line)
             if raw.isascii() and (text := raw.decode()).isprintable():
@@ -536,20 +545,20 @@ class Recording:
             self.undecoded.add(damage, line)
 
     def _continues(self, table: LongTable, number: int, text: str) -> bool:
-        """Whether the block goes on: a foreign line may stand alone in it if it says nothing."""
-        if is_banner(text) or parse_header(text, after_banner=is_banner(table._above)) or belongs(text):
+        """Return whether a line is part of the block, or a single foreign line inside it."""
+        if is_banner(text) or parse_header(text, after_banner=is_banner(table._previous_line)) or is_vmstat_line(text):
             return True
         if not text.strip() or number >= len(self.lines):
             return False
-        following = self.lines.text_of(number)
-        if not belongs(clean(following)):
+        next_line = self.lines.text_of(number)
+        if not is_vmstat_line(clean(next_line)):
             return False
-        return parse_prompt(text) is None and parse_timestamp(text) is None and parse_speaker(text, following) is None
+        return parse_prompt(text) is None and parse_timestamp(text) is None and parse_speaker(text, next_line) is None
 
 
 def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
-    """The Series of the host, what stands between for other parsers, and what was odd."""
-    from thpdiag.parsers._table import NumberLines, SeriesBuilder  # numpy: only where there is a recording
+    """Yield the series of the host, the lines for other parsers, and problems."""
+    from thpdiag.parsers._table import NumberLines, SeriesBuilder  # imported late: numpy is needed only for recordings
 
     text, is_cut = _text(content)
     recording = Recording(source, NumberLines.of_text(text, range(MIN_WIDTH, MAX_WIDTH + 1)))
@@ -568,7 +577,7 @@ def _read_bulk(source: Source, content: Content) -> Iterator[Record | Foreign]:
 
 
 def _series(parts: Sequence[Series]) -> Iterator[Series]:
-    """Plain rows of all runs as one Series, or one of each clock; on none if no row has a time."""
+    """Yield the plain rows of all runs as one series per clock; without a clock if no row has a time."""
     from thpdiag.parsers._table import join_series
 
     for clock in dict.fromkeys(part.clock for part in parts if len(part)):
@@ -579,17 +588,17 @@ def _series(parts: Sequence[Series]) -> Iterator[Series]:
 
 
 def _cut_problem(source: Source, lines: int, series: Sequence[Series], size: int | None) -> Problem:
-    """Up to where a recording was read that is too long, and from where on it was not."""
-    times = [time.seconds for one in series if (time := one.time(len(one) - 1))]
+    """Return the problem that a recording is too long, with the line and time up to which it was read."""
+    times = [time.seconds for part in series if (time := part.time(len(part) - 1))]
     until = datetime.fromtimestamp(max(times), UTC).strftime(", up to %Y-%m-%d %H:%M:%S by its clock") if times else ""
-    of = f" of {size}" if size else ""
-    read = f"only the first {MAX_BYTES} bytes{of} were read, {lines} lines{until}"
+    total = f" of {size}" if size else ""
+    text = f"only the first {MAX_BYTES} bytes{total} were read, {lines} lines{until}"
     cite = Citation(source.member, lines + 1)
-    return Problem(cite, f"{read}; what comes from this line on is not known", ProblemKind.LIMIT, NAME)
+    return Problem(cite, f"{text}; what comes from this line on is not known", ProblemKind.LIMIT, NAME)
 
 
 def _text(content: Content) -> tuple[bytes, bool]:
-    """The bytes up to the end of a line, and whether there were more than are read."""
+    """Return whole lines of at most `MAX_BYTES`, and whether the content was longer."""
     chunks, size = [], 0
     for chunk in content.chunks:
         chunks.append(chunk)
@@ -602,22 +611,22 @@ def _text(content: Content) -> tuple[bytes, bool]:
 
 
 def _claims(path: str, head: bytes, size: int | None) -> bool:
-    """A header comes first, and nearly all lines of a long text are of vmstat; none was typed."""
+    """Return whether a long member begins with a header and has almost only lines of vmstat, and no typed command."""
     if len(head) < MIN_HEAD_BYTES:
         return False
-    rows = head.split(b"\n", MAX_LINES_ABOVE)
-    if not any(b" us " in row and b" si " in row for row in rows[:MAX_LINES_ABOVE]):
+    rows = head.split(b"\n", MAX_LINES_BEFORE_HEADER)
+    if not any(b" us " in row and b" si " in row for row in rows[:MAX_LINES_BEFORE_HEADER]):
         return False
     lines = [clean(line) for line in head.decode("utf-8", "replace").split("\n")[:-1]]
-    foreign = [line for line in lines if not belongs(line)]
+    foreign = [line for line in lines if not is_vmstat_line(line)]
     if len(foreign) > MAX_FOREIGN_SHARE * len(lines) or not any(HEADER.match(line) for line in lines):
         return False
     return not any(parse_prompt(line) for line in foreign)
 
 
-PARSER = Parser(NAME, "vmstat table", read, opens=_OPENS, continues=belongs)
+PARSER = Parser(NAME, "vmstat table", read, opens=_OPENS, continues=is_vmstat_line)
 ROWS_PARSER = Parser(
-    "vmstat_rows", "rows of vmstat without their header", read, opens=_BARE_ROW, continues=belongs,
+    "vmstat_rows", "rows of vmstat without their header", read, opens=_BARE_ROW, continues=is_vmstat_line,
     confirm=are_bare_rows, priority=-1,
 )  # fmt: skip
 BULK_PARSER = BulkParser(NAME, PARSER.title, _claims, _read_bulk, min_size=MIN_BULK_BYTES)
@@ -661,7 +670,7 @@ STATS_UNUSED = {"used memory", "pages paged in", "pages paged out", "paged in", 
 
 
 def _stats_metric(value: int, unit: str | None, label: str) -> tuple[str, float] | None:
-    """The canonical name and value of a line, None if there is no name for it."""
+    """Return the metric and value of a line, or None if no metric corresponds to it."""
     if label in STATS_MEMORY and unit:
         return STATS_MEMORY[label], value * UNITS[unit]
     if label in STATS_TICKS:
@@ -671,8 +680,8 @@ def _stats_metric(value: int, unit: str | None, label: str) -> tuple[str, float]
 
 @with_errors("vmstat_stats")
 def read_stats(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """One Sample of the host."""
-    found: dict[str, float] = {}
+    """Yield one sample of the host."""
+    values: dict[str, float] = {}
     first: tuple[int, str] | None = None
     for number, text in lines:
         if not (line := STATS_LINE.match(text)):
@@ -682,11 +691,11 @@ def read_stats(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Re
         first = first or (number, text)
         metric = _stats_metric(int(line[1]), line[2], line[3].strip())
         if metric and 0 <= metric[1] <= MAX_QUANTITY:
-            found[metric[0]] = metric[1]
+            values[metric[0]] = metric[1]
         elif metric or line[3].strip() not in STATS_UNUSED:
             errors.note(number, text, "a counter of vmstat -s with an unknown label or an impossible number: not used")
-    if found and first:
-        yield Sample("system", found, source.cite(*first), "vmstat_stats", time=source.time)
+    if values and first:
+        yield Sample("system", values, source.cite(*first), "vmstat_stats", time=source.time)
 
 
 STATS_PARSER = Parser(

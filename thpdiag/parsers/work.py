@@ -1,40 +1,40 @@
-"""What a job took and achieved: its time, latencies and work per second.
+"""Performance of a job: its time, latencies and work per second; start-up times of the host.
 
-How long a job took, as bash, zsh, POSIX `time -p`, GNU time and `time -v` print it.
+Time of a job, as bash, zsh, POSIX `time -p`, GNU time and `time -v` print it.
 
     real    1m0.123s
     user    0m55.010s
     sys     0m4.004s
 
-Units: minutes and seconds, or seconds, or hours:minutes:seconds. The job is what was typed after `time`; zsh and
-`time -v` print it themselves.
+Units: minutes and seconds, or seconds, or hours:minutes:seconds. The job is the command after `time`; zsh and `time -v`
+print it.
 Varies: decimal comma in some locales; zsh prints `./job 1 0.01s user 0.00s system 12% cpu 1:00.12 total`, GNU time
 `0.01user 0.00system 1:00.12elapsed 12%CPU`.
 Source: bash, zsh and GNU time manuals.
 
-Latencies and work per second, as load generators and programs print them (knowledge/workloads.yaml has the forms).
+Latencies and work per second, as load generators and other programs print them (patterns in knowledge/workloads.yaml).
 
     Requests per second:    1155.01 [#/sec] (mean)
       99%     14
     SET: 109409.20 requests per second, p50=0.287 msec
     p99 = 12.3 ms
 
-Units: seconds, and pieces of work (or bytes) per second. The job is the command that was typed above, without what it
-does with its output; a load generator is its own job where none was typed. `step` is the last digit that was printed,
-`lasted` for how many seconds it was measured.
-Varies: what no known tool prints counts only below a command. What a command shows of a file (`cat result.txt`) was
-measured at some other time, under settings that nobody knows: it is left out.
+Units: seconds, and operations (or bytes) per second. The job is the command above the output, without redirections; if
+there is no command, it is the load generator. `step` is the last printed digit, `lasted` the duration of the
+measurement in seconds.
+Varies: output in a generic form counts only below a command. Results that a command prints from a file
+(`cat result.txt`) were measured at an unknown time under unknown settings and are not read.
 Source: ab 2.3, wrk 4.1, hey 0.1, redis-benchmark 7.0, sysbench 1.0, pgbench 15, fio 3.33, dd, stress-ng 0.15 and
 cyclictest 2.4 as they print; memtier_benchmark and YCSB by their documentation.
 
-How long the host and its services took to start, as systemd-analyze prints it.
+Start-up time of the host and its services, as systemd-analyze prints it.
 
     Startup finished in 3.061s (firmware) + 2.118s (loader) + 1.912s (kernel) + 22.512s (userspace) = 29.603s
      1min 12.341s postgresql.service
 
-The start of the host is counted without firmware and boot loader, that of a service from ten seconds on. They are jobs:
-a start with another setting can be compared. critical-chain says no more of it and is named only. cloud-init analyze
-blame is the same for the parts of a guest's first start:
+The start of the host is counted without firmware and boot loader; services count from ten seconds on. They are jobs, so
+that starts with different settings can be compared. critical-chain adds no information and only gives a problem.
+cloud-init analyze blame is the equivalent for the parts of a guest's first start:
 
     -- Boot Record 01 --
          13.12500s (modules-final/config-scripts_user)
@@ -78,17 +78,17 @@ OUTPUT = re.compile(rf"((?>{_WORD}*(?:\s++(?>{_WORD}+))*))\s*+(?:2?>>?&?|\|&?)[^
 
 
 def job(command: str) -> str:
-    """What was measured: the command without `time` and its options, and without where its output goes.
+    """Return the measured command: without `time` and its options, and without redirections and pipes.
 
     >>> job("time -p ./load 64 2>&1 | tee always.txt")
     './load 64'
     """
     command = TIME.sub("", command.strip(), count=1).strip()
-    return found[1] if (found := OUTPUT.fullmatch(command)) else command
+    return match[1] if (match := OUTPUT.fullmatch(command)) else command
 
 
-def _times_of_line(text: str, name: str) -> list[tuple[str, str, float | None]]:
-    """(job, kind, seconds) of one line."""
+def _parse_times(text: str, name: str) -> list[tuple[str, str, float | None]]:
+    """Return (job, kind, seconds) for each time in a line; seconds are None if impossible."""
     if line := SHELL.match(text):
         rest = cpu_seconds(line[4])
         minutes = int(line[2] or 0) * 60 + int(line[3] or 0)
@@ -98,8 +98,8 @@ def _times_of_line(text: str, name: str) -> list[tuple[str, str, float | None]]:
     if line := VERBOSE_TIME.match(text):
         return [(name, KINDS[line[1]], cpu_seconds(line[2]))]
     if line := ZSH.match(text):
-        typed = job(line[1]) or name
-        return [(typed, kind, cpu_seconds(number)) for kind, number in zip(ORDER, line.groups()[1:], strict=True)]
+        name = job(line[1]) or name
+        return [(name, kind, cpu_seconds(number)) for kind, number in zip(ORDER, line.groups()[1:], strict=True)]
     return []
 
 
@@ -107,21 +107,21 @@ _is_time_line = any_of(SHELL, GNU, GNU_REST, VERBOSE_TIME, VERBOSE_REST)
 
 
 @with_errors("work_time")
-def read_work_time(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Fact work.seconds for each of real, user and sys."""
+def read_work_time(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield work.seconds for each of real, user and sys."""
     name = job(source.command)
     for line, text in lines:
-        if timed := VERBOSE.match(text):
-            name = timed[1]
+        if command := VERBOSE.match(text):
+            name = command[1]
             continue
-        found = _times_of_line(text, name)
-        if not found and text.strip() and not _is_time_line(text):
-            odd.note(line, text, "not a time of a job")
-        for what, kind, value in found:
+        times = _parse_times(text, name)
+        if not times and text.strip() and not _is_time_line(text):
+            errors.note(line, text, "not a time of a job")
+        for job_name, kind, value in times:
             if value is None:
-                odd.note(line, text, "an impossible time of a job: not used")
+                errors.note(line, text, "an impossible time of a job: not used")
                 continue
-            labels = (("job", what), ("kind", kind)) if what else (("kind", kind),)
+            labels = (("job", job_name), ("kind", kind)) if job_name else (("kind", kind),)
             yield Fact("work.seconds", value, source.cite(line, text), labels, source.time)
 
 
@@ -141,21 +141,21 @@ LATENCIES = ("mean", "p50", "p90", "p95", "p99")
 TIMES = ("real", "user", "sys")
 RUNS = ("runs", "least", "most")
 STRESS = "stress"
-VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # of a command
-SHOWN = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
+VARIABLES = re.compile(r"(?:[A-Za-z_]\w*=\S*\s+)*")  # environment variables before a command
+SHOW_COMMAND = re.compile(r"(?:sudo\s+)?(?:cat|tail|head|less|more|z?e?grep|diff|paste|watch)\b")
 
 
 def read_work_figures(source: Source, lines: Lines) -> Iterator[Record]:
-    """Facts work.latency, work.rate and work.seconds."""
-    if SHOWN.match(source.command):
+    """Yield work.latency, work.rate and work.seconds."""
+    if SHOW_COMMAND.match(source.command):
         return
     block = _Block(source, job(source.command))
     begin = (0, "")
     for number, line in lines:
         begin = begin if begin[0] else (number, line)
-        block.take(number, line)
-    yield from block.facts()
-    if block.tool == STRESS and not block.found:
+        block.parse_line(number, line)
+    yield from block.complete_facts()
+    if block.tool == STRESS and not block.facts:
         text = (
             "stress counts no work: what it did is unknown. stress-ng --metrics-brief makes the same load and counts it"
         )
@@ -164,30 +164,29 @@ def read_work_figures(source: Source, lines: Lines) -> Iterator[Record]:
 
 @dataclass(slots=True)
 class _Block:
-    """The figures of one output; how long it lasted may stand below them."""
+    """The figures of one output. Its duration may be printed after them."""
 
     source: Source
     job: str
-    tool: str = ""  # whose output it is, as its first figure tells
+    tool: str = ""  # the tool that printed the block, identified by the first figure
     heading: Figure | None = None
     unit: str = ""
     title: str = ""
     lasted: str = ""
-    found: list[Fact] = field(default_factory=list)
-    runs: dict[str, dict[str, str]] = field(default_factory=dict)  # of a job: how many, and what they took
+    facts: list[Fact] = field(default_factory=list)
+    runs: dict[str, dict[str, str]] = field(default_factory=dict)  # number of runs and their extremes, by job
 
-    def take(self, number: int, line: str) -> None:
-        """What one line tells."""
-        known = False
+    def parse_line(self, number: int, line: str) -> None:
+        is_known = False
         for figure in work_lines().figures:
-            if not figure.tool and (known or not self.job):  # what a tool prints is not also what any program does
+            if not figure.tool and (is_known or not self.job):  # generic patterns do not apply to the line of a tool
                 continue
             if figure.under and not self._is_under(figure):
                 continue
             for match in figure.line.finditer(line):
-                if figure.tool and self._is_anothers(figure, line):
+                if figure.tool and self._is_line_of_current_tool(figure, line):
                     break
-                known, self.tool = True, self.tool or figure.tool
+                is_known, self.tool = True, self.tool or figure.tool
                 groups = {name: text for name, text in match.groupdict().items() if text is not None}
                 self.title = groups.get("title", self.title)
                 if "job" in groups:
@@ -198,33 +197,34 @@ class _Block:
                 if "lasted" in groups:
                     unit = "" if "rate" in groups else figure.unit or groups.get("unit", "")
                     self.lasted = f"{float(groups['lasted']) * work_lines().units[unit]:g}"
-                self._figures(figure, groups, number, line)
+                self._add_figures(figure, groups, number, line)
 
-    def _is_anothers(self, figure: Figure, line: str) -> bool:
-        """Whether the line is also one of the tool that printed the block: two may print the same."""
+    def _is_line_of_current_tool(self, figure: Figure, line: str) -> bool:
+        """Return whether a line that fits another tool also fits the tool of the block, which then has precedence."""
         if self.tool in ("", figure.tool):
             return False
-        return any(one.tool == self.tool and one.line.search(line) for one in work_lines().figures)
+        return any(other.tool == self.tool and other.line.search(line) for other in work_lines().figures)
 
     def _is_under(self, figure: Figure) -> bool:
         return self.heading is not None and (self.heading.tool, self.heading.heading) == (figure.tool, figure.under)
 
-    def _figures(self, figure: Figure, groups: dict[str, str], number: int, line: str) -> None:
-        units, own = work_lines().units, figure.unit or groups.get("unit", "")
+    def _add_figures(self, figure: Figure, groups: dict[str, str], number: int, line: str) -> None:
+        units, unit_name = work_lines().units, figure.unit or groups.get("unit", "")
         for name in TIMES:
             if name in groups:
-                self._add("work.seconds", name, figure, groups[name], units[own], number, line)
-        if told := {name: groups[name] for name in RUNS if name in groups}:
-            sizes = {name: f"{float(text) * (units[own] if name != 'runs' else 1):g}" for name, text in told.items()}
+                self._add("work.seconds", name, figure, groups[name], units[unit_name], number, line)
+        if runs := {name: groups[name] for name in RUNS if name in groups}:
+            factors = {name: 1.0 if name == "runs" else units[unit_name] for name in runs}
+            sizes = {name: f"{float(text) * factors[name]:g}" for name, text in runs.items()}
             self.runs.setdefault(self.job, {}).update(sizes)
         latencies = {name: groups[name] for name in LATENCIES if name in groups}
         if (percent := f"p{groups.get('percent', '')}") in LATENCIES:
             latencies[percent] = groups["value"]
         for name, text in latencies.items():
-            unit = units[own or (self.unit if figure.under else "")]
+            unit = units[unit_name or (self.unit if figure.under else "")]
             self._add("work.latency", name, figure, text, unit, number, line)
         if "rate" in groups:
-            factor = 1 if own in ("ms", "msec") else units[own]  # the unit of the latency beside it
+            factor = 1 if unit_name in ("ms", "msec") else units[unit_name]  # ms is the unit of a latency in the line
             self._add("work.rate", figure.of, figure, groups["rate"], factor, number, line)
 
     def _add(self, name: str, kind: str, figure: Figure, text: str, unit: float, number: int, line: str) -> None:
@@ -235,10 +235,11 @@ class _Block:
         )  # fmt: skip
         labels = tuple((key, value) for key, value in labels if value)
         value = float(f"{float(text) * unit:.9g}")
-        self.found.append(Fact(name, value, self.source.cite(number, line), labels, self.source.time))
+        self.facts.append(Fact(name, value, self.source.cite(number, line), labels, self.source.time))
 
-    def facts(self) -> Iterator[Fact]:
-        for fact in self.found:
+    def complete_facts(self) -> Iterator[Fact]:
+        """Yield the facts with the duration and the number of runs, which may follow the figures."""
+        for fact in self.facts:
             lasted = (("lasted", self.lasted),) if self.lasted else ()
             runs = self.runs.get(fact.label("job") or "", {}) if fact.name == "work.seconds" else {}
             yield Fact(fact.name, fact.value, fact.cite, (*fact.labels, *lasted, *runs.items()), fact.time)
@@ -248,7 +249,7 @@ PERF_STAT = re.compile(r"\s{0,4}Performance counter stats for \S")
 
 
 def _is_figure_line(text: str) -> bool:
-    """Whether a line is a further one of such an output; perf stat has a reader of its own, which asks this one."""
+    """Return whether a line continues such an output. perf stat has a separate parser, which calls this one."""
     known = work_lines()
     if PERF_STAT.match(text):
         return False
@@ -256,12 +257,9 @@ def _is_figure_line(text: str) -> bool:
 
 
 WORK_FIGURES = Parser(
-    "work_figures",
-    "latency and work per second",
-    read_work_figures,
-    opens=work_lines().opens,
+    "work_figures", "latency and work per second", read_work_figures, opens=work_lines().opens,
     continues=_is_figure_line,
-)
+)  # fmt: skip
 
 
 _SPAN = r"(?:\d{1,9}(?:\.\d{1,6})?(?:y|month|w|d|h|min|s|ms|us) ?){1,8}"
@@ -280,12 +278,12 @@ _CHAIN = re.compile(
 _CLOUD_HEAD = re.compile(r"-- Boot Record \d{1,4} --\s*$|\d{1,4} boot records analyzed\s*$")
 _CLOUD_BLAME = re.compile(r"\s{1,12}(?P<seconds>\d{1,9}\.\d{5})s \((?P<part>[\w./-]{1,200})\)\s*$")
 _CHAIN_HEAD = re.compile(r"The time (?:when|after) (?:the )?unit|The time the unit took to start is printed")
-OF_THE_MACHINE = frozenset(("firmware", "loader"))  # before the kernel
-MIN_START_SECONDS = 10.0  # of a service; shorter ones vary by themselves
+PARTS_BEFORE_KERNEL = frozenset(("firmware", "loader"))
+MIN_START_SECONDS = 10.0  # shorter start-up times of services vary too much
 
 
 def _span(text: str) -> float | None:
-    """Seconds of a span of systemd; none of those in months."""
+    """Parse a time span of systemd to seconds; None if it has months or years."""
     parts = _SPAN_PART.findall(text)
     if any(unit not in _SPAN_UNITS for _, unit in parts):
         return None
@@ -293,39 +291,37 @@ def _span(text: str) -> float | None:
 
 
 @with_errors("systemd_analyze")
-def read_systemd_analyze(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """work.seconds of the start of the host, and of services that took long to start."""
-    chain, used = (0, ""), False
+def read_systemd_analyze(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield work.seconds of the start of the host, and of services that took long to start."""
+    chain, has_times = (0, ""), False
     for number, line in lines:
-        seconds, what = None, ""
+        seconds, job_name = None, ""
         chain = (number, line) if _CHAIN_HEAD.match(line) and not chain[0] else chain
         if startup := _STARTUP.match(line):
-            own = [span for span, part in _STARTUP_PART.findall(startup["parts"]) if part not in OF_THE_MACHINE]
-            spans = [seconds for span in own if (seconds := _span(span)) is not None]
-            seconds, what = (round(sum(spans), 6) if spans and len(spans) == len(own) else None), "start of the host"
+            parts = [span for span, part in _STARTUP_PART.findall(startup["parts"]) if part not in PARTS_BEFORE_KERNEL]
+            spans = [span for text in parts if (span := _span(text)) is not None]
+            seconds, job_name = (
+                (round(sum(spans), 6) if spans and len(spans) == len(parts) else None),
+                "start of the host",
+            )
         elif blame := _BLAME.match(line):
-            seconds, what = _span(blame["span"]), f"start of {blame['unit']}"
+            seconds, job_name = _span(blame["span"]), f"start of {blame['unit']}"
             if not blame["unit"].endswith(".service") or seconds is None or seconds < MIN_START_SECONDS:
                 continue
         elif part := _CLOUD_BLAME.match(line):
-            used, seconds, what = True, float(part["seconds"]), f"start of {part['part']}"
+            has_times, seconds, job_name = True, float(part["seconds"]), f"start of {part['part']}"
             seconds = seconds if seconds >= MIN_START_SECONDS else None
-        elif not (
-            _CLOUD_HEAD.match(line)
-            or _TARGET.match(line)
-            or _CHAIN.match(line)
-            or _CHAIN_HEAD.match(line)
-            or not line.strip()
-        ):
-            odd.note(number, line, "not a line of systemd-analyze")
+        elif not _is_other_analyze_line(line):
+            errors.note(number, line, "not a line of systemd-analyze")
         if seconds is not None:
-            used, labels = True, (("job", what), ("kind", "real"))
+            has_times, labels = True, (("job", job_name), ("kind", "real"))
             yield Fact("work.seconds", seconds, source.cite(number, line), labels, source.time)
-    if chain[0] and not used:
+    if chain[0] and not has_times:
         text = "the order in which units waited for each other (critical-chain) says nothing of memory: not used"
         yield Problem(source.cite(*chain), text, reader="systemd_analyze")
 
 
+_is_other_analyze_line = any_of(_CLOUD_HEAD, _TARGET, _CHAIN, _CHAIN_HEAD, blank=True)
 SYSTEMD_ANALYZE = Parser(
     "systemd_analyze", "how long the host and its services took to start: systemd-analyze time, blame, critical-chain",
     read_systemd_analyze,

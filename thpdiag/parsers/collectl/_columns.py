@@ -1,9 +1,9 @@
-"""Columns of collectl's outputs: metrics by what each form calls them, shortened numbers, the time before a row.
+"""Columns of collectl's output formats: their titles by metric, shortened numbers, and the time before a row.
 
     10:33:08 ...        20261120 10:33:08.004 ...        11/20 10:33:08 ...
 
-Times (-oT, -oD, -od) are the host's wall clock; only -oD tells the year. `inactive` of the host is the last line of
-/proc/meminfo that begins so: Inactive(file) since 2.6.28; that of a NUMA node is all of it.
+Times (-oT, -oD, -od) are the host's wall clock; only -oD includes the year. `inactive` of the host is the last line of
+/proc/meminfo with that prefix, Inactive(file) since 2.6.28; that of a NUMA node is the sum.
 Source: collectl formatit.ph, lexpr.ph, 3.5 to 4.3.
 """
 
@@ -18,7 +18,7 @@ from thpdiag.parsers._units import DECIMAL, Column, Quantity, columns, parse_num
 
 KIB = 1024.0
 PLOT, LEXPR, VERBOSE = range(3)
-# What the plot format, lexpr and the verbose form call a line of /proc/meminfo; empty where they do not have it.
+# Titles of a line of /proc/meminfo in the plot format, lexpr and the verbose form; empty if the form does not have it.
 MEMORY = {
     "MemTotal": ("Tot", "tot", "Total"),
     "MemFree": ("Free", "free", "Free"),
@@ -47,7 +47,7 @@ NODE_MEMORY = {
     "Active": ("", "act", ""),
     "Mlocked": ("", "lock", "Locked"),
 }
-RATES = {  # per second, cut to whole numbers
+RATES = {  # per second, truncated to whole numbers
     "swap_in_bytes:rate": ("SwapIn", "swapinfo.in", ""),
     "swap_out_bytes:rate": ("SwapOut", "swapinfo.out", ""),
     "node_vmstat_pgfault:rate": ("PageFaults", "pageinfo.fault", "Fault"),
@@ -66,21 +66,18 @@ MODES = {
 
 
 def titles(names: Mapping[str, tuple[str, ...]], form: int, metric: str = "{}") -> dict[str, str]:
-    """The metrics by their titles in one form."""
-    return {of[form]: metric.format(name) for name, of in names.items() if of[form]}
+    """Return the metrics by their titles in one form."""
+    return {forms[form]: metric.format(name) for name, forms in names.items() if forms[form]}
 
 
 def sizes(names: Mapping[str, tuple[str, ...]], form: int, metric: str) -> dict[str, Column]:
-    """Columns of KiB as the kernel prints them, or shortened in the verbose form."""
-    return (
-        columns(titles(names, form, metric), size)
-        if form == VERBOSE
-        else columns(titles(names, form, metric), factor=KIB)
-    )
+    """Return columns in KiB as the kernel prints them, or shortened in the verbose form."""
+    metrics = titles(names, form, metric)
+    return columns(metrics, size) if form == VERBOSE else columns(metrics, factor=KIB)
 
 
 def rates(form: int) -> dict[str, Column]:
-    """Columns of events or KiB per second; shortened in the verbose form."""
+    """Return columns of events or KiB per second; shortened in the verbose form."""
     if form == VERBOSE:
         return columns(titles(RATES, form), rate)
     return {
@@ -95,31 +92,31 @@ _WRAPPED = re.compile(r"\.(10?)[gtpGTP]$")
 
 
 def size(text: str) -> Quantity | None:
-    """A number of KiB as collectl prints it, with absolute suffixes; the value is the lower end of what it may be.
+    """Parse a number of KiB as collectl prints it, with absolute suffixes; the value is the lower end of its range.
 
-    `1G` begins at 1000 MiB, which have no room in three characters. Fractions (-oG, -og) are rounded thousandths of a
-    remainder that goes to 1023; those of 1000 and more are printed as .1 or g10, which thus say nothing.
+    `1G` begins at 1000 MiB, which do not fit into three characters. Fractions (-oG, -og) are rounded thousandths of a
+    remainder up to 1023; a remainder of 1000 and more is printed as .1 or g10, so these have a coarser resolution.
     """
     text = inner_unit(text)
-    found = parse_quantity(text, unit=1024)
-    if found and (wrapped := _WRAPPED.search(text)):
-        return Quantity(found.value, found.resolution * 10 ** len(wrapped[1]))
-    return found
+    quantity = parse_quantity(text, unit=1024)
+    if quantity and (wrapped := _WRAPPED.search(text)):
+        return Quantity(quantity.value, quantity.resolution * 10 ** len(wrapped[1]))
+    return quantity
 
 
 def inner_unit(text: str) -> str:
-    """`9g37` is 9.37G."""
+    """Convert `9g37` to `9.37g`."""
     inner = _INNER.fullmatch(text)
     return f"{inner[1]}.{inner[3]}{inner[2]}" if inner else text
 
 
 def kib_rate(text: str) -> Quantity | None:
-    """KiB per second; suffixes count from there (1205K are 1205 MiB/s)."""
+    """Parse KiB per second; suffixes multiply KiB (1205K is 1205 MiB/s)."""
     return parse_quantity(inner_unit(text), unit=1)
 
 
 def rate(text: str) -> Quantity | None:
-    """Events per second, shortened by thousands."""
+    """Parse events per second, shortened by thousands."""
     return parse_quantity(text, suffixes=DECIMAL)
 
 
@@ -138,7 +135,7 @@ BRIEF: Mapping[str, Column] = {
 
 
 def fragments(text: str) -> list[Quantity] | None:
-    """Free blocks by order from the Fragments column: 0-9 exact, a-i tens, j-r hundreds, s and further thousands."""
+    """Parse the Fragments column to free blocks by order: 0-9 exact, a-i tens, j-r hundreds, from s on thousands."""
     if len(text) != ORDERS or not (text.isascii() and text.isalnum() and text == text.lower()):
         return None
     return [_blocks(sign) for sign in text]
@@ -156,12 +153,12 @@ def _blocks(sign: str) -> Quantity:
 
 
 TIME = re.compile(r"(?:(\d{8}|\d\d/\d\d)\s+)?(\d\d:\d\d:\d\d(?:\.\d+)?)\s+")
-WAITING = re.compile(r"waiting for (\d+(?:\.\d+)?) second sample")  # the first line, without a row
+WAITING = re.compile(r"waiting for (\d+(?:\.\d+)?) second sample")  # the first line of any output
 
 
-def row_moment(found: re.Match[str], days: DayClock) -> Moment | None:
-    """The moment of what `TIME` found; `days` counts midnights where there is no date with a year."""
-    date, clock = found.groups()
+def row_moment(match: re.Match[str], days: DayClock) -> Moment | None:
+    """Return the time of a match of `TIME`; `days` counts midnights if there is no date with a year."""
+    date, clock = match.groups()
     seconds = day_seconds(clock)
     if seconds is None:
         return None

@@ -1,16 +1,16 @@
-"""A raw recording of collectl read in one pass: intervals from one time to the next, headers wherever they stand.
+"""Parser of raw recordings of collectl in one pass: intervals from one time to the next, and headers in any place.
 
-A file may hold several logs one after another (rolled, concatenated); a header of another host begins another
-recording. What stands above the first time, or below a time that is damaged, has no time and is left out. The last
-line of a file that ends without a line end may be cut and is left out.
+A file may contain several logs one after another (rotated, concatenated); a header of another host begins another
+recording. Lines before the first time, or after a damaged time, have no time and are left out. A last line without a
+line end may be truncated and is left out.
 
 Most lines (slabs, interrupts, disks) are unused. They are skipped by their first bytes, many at once, before a line
-becomes an object; unknown lines stay, so that damage is seen.
+becomes an object; unknown lines are kept, so that damage is detected.
 
-Times that go back have two reasons. Either parts of the recording are in the wrong order (logs joined by hand):
-then counters fall where time does, or the header names another boot; the rows are sorted. Or the wall clock was set
-back: then counters go on; the rows keep their order and times. Time that goes on much faster than the CPUs count is
-a clock that was set forward, or a host that was suspended.
+Times that go back have two causes. If parts of the recording are in the wrong order (manually joined logs), the
+counters decrease at the same place, or the header has another boot time; the rows are sorted. If the wall clock was set
+back, the counters increase; the rows keep their order and times. If time advances much faster than the CPU counters,
+the clock was set forward, or the host was suspended.
 
 The header of a recording and of plot files: host, kernel, zone, boot, options.
 
@@ -23,9 +23,9 @@ The header of a recording and of plot files: host, kernel, zone, boot, options.
     # HZ:         100  Arch: x86_64-linux-gnu-thread-multi PageSize: 4096
     # Kernel:     6.1.0-30-amd64  Memory: 24684092 kB  Swap: 0 kB
 
-`Booted` exists since 3.6.4. A plot file made by `-p` begins with `### RECORDED ###` and the options of the recording,
-then those of `-p`; date and zone are those of the recording, memory has no unit. HZ is that of /proc (100 where the
-line is missing). Source: collectl, sub buildCommonHeader, 3.5 to 4.3.
+`Booted` exists since 3.6.4. A plot file written by `-p` begins with `### RECORDED ###` and the options of the
+recording, followed by those of `-p`; date and zone are those of the recording, memory has no unit. HZ is that of /proc
+(100 if the line is missing). Source: collectl, sub buildCommonHeader, 3.5 to 4.3.
 """
 
 from __future__ import annotations
@@ -55,79 +55,79 @@ from thpdiag.parsers.collectl._counters import (
     printable,
 )
 
-BUSY = MODES[:8]  # guest time is in that of the host
-STEP = 30.0  # seconds that clock and counters may differ by
-_GROWING = ("node_context_switches_total", "node_intr_total", "node_forks_total", "node_vmstat_pgfault")
+CPU_TIMES = MODES[:8]  # user time already includes guest time
+MAX_CLOCK_ERROR = 30.0  # seconds by which the clock and the CPU counters may differ
+_ORDER_COUNTERS = ("node_context_switches_total", "node_intr_total", "node_forks_total", "node_vmstat_pgfault")
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
-    """Times of the intervals, their lines, and the boots that headers tell of by number of interval."""
+    """Times of the intervals, their lines, and the boot times in headers with the number of the next interval."""
 
     epochs: Floats
     lines: Ints
     boots: Sequence[tuple[int, float]]
 
     def order(self, system: Rows | None, source: Source) -> tuple[Ints | None, list[Problem]]:
-        """The rank of each interval, None if they stand in order; problems."""
+        """Return the rank of each interval by time, None if they are in order, and the problems."""
         backward = np.flatnonzero(np.diff(self.epochs) < 0) + 1
-        problems = [] if system is None else self._forward(system, source)
+        problems = [] if system is None else self._forward_problems(system, source)
         if not len(backward):
-            same = np.flatnonzero(np.diff(self.epochs) == 0)
-            rank = np.unique(self.epochs, return_inverse=True)[1] if len(same) else None
-            return rank, problems
-        fallen = self._is_reset(backward, system)
-        wrong = [int(at) for at, less in zip(backward, fallen, strict=True) if less or self._of_two_boots(int(at))]
-        told = set(wrong)
-        back = [int(at) for at in backward if int(at) not in told]
+            has_equal_times = (np.diff(self.epochs) == 0).any()
+            return np.unique(self.epochs, return_inverse=True)[1] if has_equal_times else None, problems
+        decreases = self._decreases(backward, system)
+        wrong = [int(at) for at, less in zip(backward, decreases, strict=True) if less or self._is_other_boot(int(at))]
         if wrong:
             text = "parts of the recording are in the wrong order; they were sorted by time"
             problems.append(self._problem(source, wrong, text))
             return np.unique(self.epochs, return_inverse=True)[1], problems
-        lost = max(float(self.epochs[at - 1] - self.epochs[at]) for at in back)
+        lost = max(float(self.epochs[at - 1] - self.epochs[at]) for at in backward)
         text = f"the clock was set back, by up to {lost:.0f} s; times after that come twice"
-        problems.append(self._problem(source, back, text))
+        problems.append(self._problem(source, backward.tolist(), text))
         return None, problems
 
-    def _is_reset(self, backward: Ints, system: Rows | None) -> Bools:
-        """Whether an interval counts less than the one above it, or nothing tells: then it was made before that one."""
-        known = system.columns() if system else {}
-        found = next((known[name] for name in _GROWING if name in known), None)
-        if found is None or system is None:
+    def _decreases(self, backward: Ints, system: Rows | None) -> Bools:
+        """Return whether the counters decrease at these intervals, so that they precede the interval before them.
+
+        True also if no counter is available for the comparison.
+        """
+        columns = system.columns() if system else {}
+        counter = next((columns[name] for name in _ORDER_COUNTERS if name in columns), None)
+        if counter is None or system is None:
             return np.ones(len(backward), np.bool_)
-        counted = np.flatnonzero(found == found)
+        counted = np.flatnonzero(counter == counter)
         if not len(counted):
             return np.ones(len(backward), np.bool_)
-        below = np.searchsorted(np.frombuffer(system.at, np.int64)[counted], backward)
-        lone = (below == 0) | (below == len(counted))
-        values = found[counted]
-        fallen: Bools = lone | (values[np.minimum(below, len(counted) - 1)] <= values[below - 1])
-        return fallen
+        after = np.searchsorted(np.frombuffer(system.at, np.int64)[counted], backward)
+        has_no_pair = (after == 0) | (after == len(counted))
+        values = counter[counted]
+        decreases: Bools = has_no_pair | (values[np.minimum(after, len(counted) - 1)] <= values[after - 1])
+        return decreases
 
-    def _of_two_boots(self, at: int) -> bool:
-        """Whether headers tell that the interval is of another boot than the one above it."""
-        return len({round(boot, -2) for start, boot in self.boots if start in (at, self._start(at - 1))}) > 1
+    def _is_other_boot(self, at: int) -> bool:
+        """Return whether headers show that the interval belongs to another boot than the one before it."""
+        before = max((start for start, _ in self.boots if start <= at - 1), default=-1)
+        return len({round(boot, -2) for start, boot in self.boots if start in (at, before)}) > 1
 
-    def _start(self, at: int) -> int:
-        return max((start for start, _ in self.boots if start <= at), default=-1)
-
-    def _forward(self, system: Rows, source: Source) -> list[Problem]:
-        """Clock steps forward, by the CPU time that was counted meanwhile."""
-        known = system.columns()
-        columns = [known[name] for name in BUSY if name in known]
+    def _forward_problems(self, system: Rows, source: Source) -> list[Problem]:
+        """Return the problem of forward clock steps, detected by comparison with the counted CPU time."""
+        by_name = system.columns()
+        columns = [by_name[name] for name in CPU_TIMES if name in by_name]
         if len(columns) < 4:
             return []
-        counted = np.diff(np.sum(columns, axis=0))
-        passed = np.diff(self.epochs[np.frombuffer(system.at, np.int64)])
-        good = (counted > 0) & (passed > 0)
+        cpu_seconds = np.diff(np.sum(columns, axis=0))
+        seconds = np.diff(self.epochs[np.frombuffer(system.at, np.int64)])
+        good = (cpu_seconds > 0) & (seconds > 0)
         if good.sum() < 3:
             return []
-        cpus = float(np.median(counted[good] / passed[good]))
-        steps = np.flatnonzero(good & (passed - counted / cpus > np.maximum(STEP, passed / 2)))
+        excess = seconds - cpu_seconds / float(np.median(cpu_seconds[good] / seconds[good]))
+        steps = np.flatnonzero(good & (excess > np.maximum(MAX_CLOCK_ERROR, seconds / 2)))
         if not len(steps):
             return []
-        most = float((passed - counted / cpus)[steps].max())
-        text = f"the clock went forward up to {most:.0f} s more than the CPUs counted: it was set, or the host paused"
+        largest = float(excess[steps].max())
+        text = (
+            f"the clock went forward up to {largest:.0f} s more than the CPUs counted: it was set, or the host paused"
+        )
         return [self._problem(source, [int(system.at[int(i) + 1]) for i in steps], text)]
 
     def _problem(self, source: Source, at: Sequence[int], text: str) -> Problem:
@@ -136,57 +136,57 @@ class Intervals:
 
 
 MAX_LINE_BYTES = 1 << 20
-BLOCK_BYTES = 1 << 19  # bytes that are looked at together
+BLOCK_BYTES = 1 << 19  # size of the blocks that are processed at once
 
 
 class WholeLines:
-    """Lines without their ends. A last one that has no end may be cut and is not given; nor are endless ones."""
+    """Iterator of lines without line ends. Too long lines, and a last line without line end, are left out."""
 
     def __init__(self, chunks: Iterable[bytes]) -> None:
         self._chunks = chunks
-        self.number = 0  # of lines given so far
+        self.number = 0  # number of the last line
         self._first_long = self._long = 0
-        self._cut = False
+        self._is_cut = False
 
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         for first, block in self.blocks():
             yield from enumerate(block[:-1].split(b"\n"), first)
 
     def blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Whole lines together, each with its end, and the number of the first."""
-        tail, too_long = b"", False
+        """Yield blocks of whole lines with their line ends, and the number of the first line of each."""
+        tail, is_too_long = b"", False
         for piece in self._pieces():
             data = tail + piece
             end = data.rfind(b"\n") + 1
-            whole, tail = data[:end], data[end:]
-            if whole and too_long:  # the end of a line whose beginning was left out
-                whole, too_long = b"\n" + whole.partition(b"\n")[2], False
-            if whole:
-                first, self.number = self.number + 1, self.number + whole.count(b"\n")
-                yield first, whole
+            block, tail = data[:end], data[end:]
+            if block and is_too_long:  # the end of a line whose beginning was left out
+                block, is_too_long = b"\n" + block.partition(b"\n")[2], False
+            if block:
+                first, self.number = self.number + 1, self.number + block.count(b"\n")
+                yield first, block
             if len(tail) > MAX_LINE_BYTES:
-                self._long += not too_long
+                self._long += not is_too_long
                 self._first_long = self._first_long or self.number + 1
-                tail, too_long = b"", True
+                tail, is_too_long = b"", True
         if tail:
             self.number += 1
-            self._cut = True
+            self._is_cut = True
 
     def _pieces(self) -> Iterator[bytes]:
-        """The chunks, small ones joined."""
-        held: list[bytes] = []
+        """Yield the chunks, joined to at least `BLOCK_BYTES`."""
+        chunks: list[bytes] = []
         size = 0
         for chunk in self._chunks:
-            held.append(chunk)
+            chunks.append(chunk)
             size += len(chunk)
             if size >= BLOCK_BYTES:
-                yield b"".join(held)
-                held, size = [], 0
-        yield b"".join(held)
+                yield b"".join(chunks)
+                chunks, size = [], 0
+        yield b"".join(chunks)
 
     def problems(self, source: Source, reader: str) -> Iterator[Problem]:
-        """Once all lines were taken."""
-        if self._cut:
+        """Yield the problems, after all lines have been read."""
+        if self._is_cut:
             text = "ends in the middle of a line, which is left out"
             yield Problem(source.cite(self.number), text, ProblemKind.DAMAGED, reader)
         if self._long:
@@ -194,7 +194,7 @@ class WholeLines:
             yield Problem(source.cite(self._first_long), text, ProblemKind.LIMIT, reader, count=self._long)
 
 
-_MAX_PREFIX_BYTES = 24  # bytes of a line that are looked at
+_MAX_PREFIX_BYTES = 24  # bytes of a line that decide whether it is used
 _MIN_PID_DIGITS, _MAX_PID_DIGITS = 1, 10
 
 
@@ -203,22 +203,22 @@ def _word(text: bytes) -> int:
 
 
 _PROCESS, _SPACE = _word(b"proc"), ord(" ")
-_OTHERS = [_word(word) for word in (b"disk", b"Slab", b"sock")]  # with a blank behind
-_SHORT = [_word(word) for word in (b"int ", b"Net ", b"tcp-")]
-_UNUSED = [_word(word) for word in UNUSED if len(word) == 4]
-HOST_LINES, PROCESS_LINES, MARKS = range(3)  # what a run of lines is of; a mark begins as a time or header does
+_UNUSED_WORDS = [_word(word) for word in (b"disk", b"Slab", b"sock")]  # unused if a blank follows
+_UNUSED_PREFIXES = [_word(word) for word in (b"int ", b"Net ", b"tcp-")]
+_UNUSED_FIELDS = [_word(word) for word in UNUSED if len(word) == 4]
+HOST_LINES, PROCESS_LINES, MARKER_LINES = range(3)  # kinds of lines; a marker is a time or a line of a header
 
 
 def useful_runs(lines: WholeLines) -> Iterator[tuple[int, list[Numbered]]]:
-    """Numbered lines without those of no use, as many of one kind as follow each other."""
+    """Yield (kind, numbered lines) for each run of lines of one kind, without unused lines."""
     for first, block in lines.blocks():
         data = np.frombuffer(block + b"\n" * _MAX_PREFIX_BYTES, np.uint8)
         ends = np.flatnonzero(data[: len(block)] == ord("\n"))
         starts = np.concatenate((np.zeros(1, np.int64), ends[:-1] + 1))
-        kinds, useless = _kinds(data, starts)
-        kept = np.flatnonzero(~useless)
-        places = zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)
-        useful = list(zip((kept + first).tolist(), [block[start:end] for start, end in places], strict=True))
+        kinds, is_unused = _kinds(data, starts)
+        kept = np.flatnonzero(~is_unused)
+        bounds = zip(starts[kept].tolist(), ends[kept].tolist(), strict=True)
+        useful = list(zip((kept + first).tolist(), [block[start:end] for start, end in bounds], strict=True))
         edges = [0, *(np.flatnonzero(np.diff(kinds[kept])) + 1).tolist(), len(useful)]
         for start, end in pairwise(edges):
             if start < end:
@@ -226,36 +226,36 @@ def useful_runs(lines: WholeLines) -> Iterator[tuple[int, list[Numbered]]]:
 
 
 def _kinds(data: Array[np.uint8], starts: Ints) -> tuple[Ints, Bools]:
-    """The kind of each line, and whether it is of no use."""
-    words, mark = _words(data, starts), data[starts]
+    """Return the kind of each line, and whether it is unused."""
+    words, first = _words(data, starts), data[starts]
     fifth = data[starts + 4]
-    useless: Bools = np.isin(words, _SHORT) | (np.isin(words, _OTHERS) & (fifth == _SPACE))
+    is_unused: Bools = np.isin(words, _UNUSED_PREFIXES) | (np.isin(words, _UNUSED_WORDS) & (fifth == _SPACE))
     is_process = (words == _PROCESS) & (fifth == ord(":"))
-    useless[is_process] = _is_unused(data, starts[is_process] + 5)
+    is_unused[is_process] = _is_unused_field(data, starts[is_process] + 5)
     kinds = np.where(is_process, PROCESS_LINES, HOST_LINES)
-    kinds[(mark == ord(">")) | (mark == ord("#"))] = MARKS
-    return kinds, useless
+    kinds[(first == ord(">")) | (first == ord("#"))] = MARKER_LINES
+    return kinds, is_unused
 
 
-def _is_unused(data: Array[np.uint8], pids: Ints) -> Bools:
-    """Whether the words behind these pids are of no use."""
-    behind = np.zeros(len(pids), np.int64)
-    for length in range(_MAX_PID_DIGITS, _MIN_PID_DIGITS - 1, -1):  # the first blank counts
-        blank = data[pids + length] == _SPACE
-        behind[blank] = pids[blank] + length + 1
-    found: Bools = (behind > 0) & np.isin(_words(data, behind), _UNUSED)
-    return found
+def _is_unused_field(data: Array[np.uint8], pids: Ints) -> Bools:
+    """Return whether the fields after the pids at these offsets are unused."""
+    fields = np.zeros(len(pids), np.int64)
+    for length in range(_MAX_PID_DIGITS, _MIN_PID_DIGITS - 1, -1):  # descending, so that the first blank counts
+        is_blank = data[pids + length] == _SPACE
+        fields[is_blank] = pids[is_blank] + length + 1
+    is_unused: Bools = (fields > 0) & np.isin(_words(data, fields), _UNUSED_FIELDS)
+    return is_unused
 
 
-def _words(data: Array[np.uint8], at: Ints) -> Array[np.uint32]:
-    """Four bytes from each place."""
-    letters = np.lib.stride_tricks.sliding_window_view(data, 4)[at]
+def _words(data: Array[np.uint8], offsets: Ints) -> Array[np.uint32]:
+    """Return the four bytes at each offset as an integer."""
+    letters = np.lib.stride_tricks.sliding_window_view(data, 4)[offsets]
     return letters.view("<u4")[:, 0]
 
 
-PROVENANCE = "recorder"  # the distribution as collectl names it, which is not what the release file says
+PROVENANCE = "recorder"  # collectl names the distribution differently from the release file
 _KEY = re.compile(r"#\s?([A-Z]\w*):\s+(.*)$")
-_LINES = {  # what follows each key; groups are fields of `Header`
+_HEADER_LINES = {  # text after each key; the groups are fields of `Header`
     "Collectl": re.compile(r"V?(?P<version>\S+)\s+(?:HiRes: \d+\s+)?(?:Options: ?(?P<printed>.*))?"),
     "Host": re.compile(r"(?P<host>\S+)(?:\s+DaemonOpts: ?(?P<daemon>.*))?"),
     "Distro": re.compile(r"(?P<distribution>.*?)(?:  Platform:.*)?$"),
@@ -278,16 +278,16 @@ _NUMBERS: dict[str, Callable[[str], float | None]] = {
 
 @dataclass(slots=True)
 class Header:
-    """The values of one header. Unknown is None or empty; HZ has its usual value then."""
+    """The values of one header; None or empty if unknown, HZ then has its usual value."""
 
     host: str = ""
     kernel: str = ""
     distribution: str = ""
     version: str = ""
-    options: str = ""  # of who recorded
-    printed: str = ""  # of who printed: `-p` may differ
+    options: str = ""  # options of the recording
+    printed: str = ""  # options of the last header; with `-p` they are those of the playback
     daemon: str = ""  # options of the daemon
-    letters: str = ""  # of -o: `n` means that rates are per interval, not per second
+    letters: str = ""  # letters of the option -o: `n` means that rates are per interval, not per second
     zone: int | None = None  # seconds ahead of UTC
     booted: float | None = None
     started: float | None = None
@@ -296,18 +296,18 @@ class Header:
     hz: int = 100
     page: int | None = None  # bytes
     played_back: bool = False
-    places: dict[str, tuple[int, str]] = field(default_factory=dict)  # line number and text by key
+    lines: dict[str, tuple[int, str]] = field(default_factory=dict)  # line number and text by key
 
-    def line(self, number: int, text: str) -> None:
-        """A line that begins with `#`."""
+    def parse_line(self, number: int, text: str) -> None:
+        """Parse a line that begins with `#`."""
         if " RECORDED " in text and text.startswith("###"):
             self.played_back = True
         key = _KEY.match(text)
-        if not key or key[1] not in _LINES:
+        if not key or key[1] not in _HEADER_LINES:
             return
-        self.places.setdefault(key[1], (number, text))
-        found = _LINES[key[1]].match(key[2].strip())
-        for name, word in found.groupdict().items() if found else ():
+        self.lines.setdefault(key[1], (number, text))
+        match = _HEADER_LINES[key[1]].match(key[2].strip())
+        for name, word in match.groupdict().items() if match else ():
             if name in _NUMBERS:
                 setattr(self, name, None if word is None else _NUMBERS[name](word))
             else:
@@ -317,14 +317,14 @@ class Header:
         elif key[1] == "Host" and self.daemon:
             self.options = f"{self.options} {self.daemon}".strip()
         elif key[1] == "Distro":
-            _, comma, named = self.distribution.partition(", ")  # "debian bullseye/sid, Ubuntu 20.04.1 LTS"
-            self.distribution = named if comma and named else re.sub(r"^debian\b", "Debian", self.distribution)
+            _, _, derivative = self.distribution.partition(", ")  # "debian bullseye/sid, Ubuntu 20.04.1 LTS"
+            self.distribution = derivative or re.sub(r"^debian\b", "Debian", self.distribution)
 
     def facts(self, source: Source) -> Iterator[Fact]:
-        """What the header says of the host."""
-        at = Moment(self.started, Clock.UTC) if self.started is not None else None
+        """Yield the facts of the host in the header."""
+        time = Moment(self.started, Clock.UTC) if self.started is not None else None
         options = (("recorder", "collectl"), ("version", self.version))
-        found: tuple[tuple[str, str, Value | None, tuple[tuple[str, str], ...], str], ...] = (
+        values: tuple[tuple[str, str, Value | None, tuple[tuple[str, str], ...], str], ...] = (
             ("Host", "host.name", self.host, (), ""),
             ("Kernel", "kernel.release", self.kernel, (), ""),
             ("Distro", "os.name", self.distribution, (), PROVENANCE),
@@ -333,133 +333,132 @@ class Header:
             ("HZ", "kernel.page_size", self.page, (), ""),
             ("Collectl", "recorder.options", self.options, options, ""),
         )
-        for key, name, value, labels, provenance in found:
-            place = self.places.get(key) or self.places.get("Host")  # which has the daemon's options
-            if value is not None and value != "" and place:
-                yield Fact(name, value, source.cite(*place), labels, at, provenance)
+        for key, name, value, labels, provenance in values:
+            line = self.lines.get(key) or self.lines.get("Host")  # which has the options of the daemon
+            if value is not None and value != "" and line:
+                yield Fact(name, value, source.cite(*line), labels, time, provenance)
 
 
 NAME = "collectl_raw"
-BOOT_APART = 60.0  # seconds between two figures of one boot
+MAX_BOOT_TIME_ERROR = 60.0  # seconds by which two times of the same boot may differ
 _TIME = re.compile(rb">>> (\d{9,10}\.\d{1,6}) <<<\s*$")
 _BAD_TIME = "a damaged time: the lines below it, up to the next time, are left out"
-MAX_INTERVAL_LINES = 100_000  # of an interval, beside those of processes
+MAX_INTERVAL_LINES = 100_000  # lines of an interval, without those of processes
 _TOO_MANY = "more lines under one time than any host has; they are left out"
 _NO_TIME = "lines above the first time; they are left out"
 
 
 class Recording:
-    """What one host recorded."""
+    """The recording of one host."""
 
     def __init__(self, source: Source, first: Header) -> None:
         self.source = source
-        self.odd, self.damage = ParseErrors(source, NAME), ParseErrors(source, NAME)
+        self.errors, self.damage = ParseErrors(source, NAME), ParseErrors(source, NAME)
         budget = CitedTextBudget()
-        self.counters, self.tasks = Counters(self.odd, budget), Tasks(source, self.odd, budget)
-        self.headers: list[tuple[int, Header]] = []  # with the number of the interval that follows
+        self.counters, self.tasks = Counters(self.errors, budget), Tasks(source, self.errors, budget)
+        self.headers: list[tuple[int, Header]] = []  # with the number of the next interval
         self.epochs = array("d")
         self.lines = array("q")
-        self.timed = False
+        self.has_time = False  # whether an interval with a valid time is open
         self._marker = b""
         self._lines: list[Numbered] = []
-        self.header(first)
+        self.add_header(first)
 
-    def header(self, header: Header) -> None:
+    def add_header(self, header: Header) -> None:
         self.close()
         self.tasks.boot += bool(self.headers) and _is_other_boot(self.headers[-1][1], header)
         self.headers.append((len(self.epochs), header))
         self.counters.hz = self.tasks.hz = header.hz
         self.tasks.page = header.page or 4096
 
-    def marker(self, number: int, line: bytes) -> None:
+    def begin_interval(self, number: int, line: bytes) -> None:
         self.close()
-        found = _TIME.match(line)
-        if not found:
+        time = _TIME.match(line)
+        if not time:
             self.damage.note(number, printable(line.decode("utf-8", "replace")), _BAD_TIME)
             return
         self.counters.open(len(self.epochs))
-        self.epochs.append(float(found[1]))
+        self.epochs.append(float(time[1]))
         self.lines.append(number)
-        self.timed, self._marker = True, line
+        self.has_time, self._marker = True, line
 
-    def take(self, lines: list[Numbered], *, of_processes: bool = False) -> None:
-        """Lines of the host, or of processes, below a time."""
-        if not self.timed:
+    def add_lines(self, lines: list[Numbered], *, of_processes: bool = False) -> None:
+        """Add lines of the host, or of processes, to the interval."""
+        if not self.has_time:
             for number, line in lines if not self.epochs else ():
                 if line.strip():
                     self.damage.note(number, printable(line.decode("utf-8", "replace")), _NO_TIME)
         elif of_processes:
             for number, line in lines:
-                self.tasks.line(number, line)
+                self.tasks.add_line(number, line)
         else:
             left = MAX_INTERVAL_LINES - len(self._lines)
             self._lines += [numbered for numbered in lines[:left] if numbered[1]]
             for number, line in lines[left:]:
-                self.odd.note(number, printable(line[:MAX_CITED_CHARS].decode("utf-8", "replace")), _TOO_MANY)
+                self.errors.note(number, printable(line[:MAX_CITED_CHARS].decode("utf-8", "replace")), _TOO_MANY)
 
     def close(self) -> None:
-        """The interval is over."""
-        if self.timed:
-            self.counters.take(self._lines)
+        """End the interval."""
+        if self.has_time:
+            self.counters.add_lines(self._lines)
             self._lines = []
             self.counters.close(self.lines[-1], self._marker.strip())
             self.tasks.close(len(self.epochs) - 1)
-        self.timed = False
+        self.has_time = False
 
     def records(self) -> Iterator[Record]:
         self.close()
         yield from self._facts()
-        found = Intervals(np.array(self.epochs), np.array(self.lines), self._boots())
-        rank, problems = found.order(self.counters.rows.get(SYSTEM), self.source)
-        times = Times(found.epochs, Clock.UTC, rank, {})
-        self._boot_column()
+        boots = [(at, header.booted) for at, header in self.headers if header.booted is not None]
+        intervals = Intervals(np.array(self.epochs), np.array(self.lines), boots)
+        rank, problems = intervals.order(self.counters.rows.get(SYSTEM), self.source)
+        times = Times(intervals.epochs, Clock.UTC, rank, {})
+        self._add_header_columns()
         yield from self.counters.series((self.source.member, NAME), times)
         yield from self.tasks.series(NAME, times)
         yield from self.tasks.commands(times)
         for (_, before), (_, header) in pairwise(self.headers):
             if header.booted is not None and _is_other_boot(before, header):
-                cite = self.source.cite(*header.places["Booted"])
+                cite = self.source.cite(*header.lines["Booted"])
                 yield Event("restart", cite, Moment(header.booted, Clock.UTC))
         yield from (replace(p, kind=ProblemKind.DAMAGED) for p in self.damage.problems())
         yield from problems
-        yield from self.odd.problems()
+        yield from self.errors.problems()
 
     def _facts(self) -> Iterator[Record]:
-        """Of the first header, and of later ones what is new."""
-        told: set[tuple[str, object, object]] = set()
+        """Yield the facts of the first header, and new ones of later headers."""
+        reported: set[tuple[str, object, object]] = set()
         for _, header in self.headers:
             for fact in header.facts(self.source):
-                if (key := (fact.name, fact.value, fact.labels)) not in told:
-                    told.add(key)
+                if (key := (fact.name, fact.value, fact.labels)) not in reported:
+                    reported.add(key)
                     yield fact
 
-    def _boots(self) -> list[tuple[int, float]]:
-        """The time of the boot from an interval on, as far as headers tell."""
-        return [(at, header.booted) for at, header in self.headers if header.booted is not None]
-
-    def _boot_column(self) -> None:
-        """Boot and memory as the headers tell them, beside the counters."""
+    def _add_header_columns(self) -> None:
+        """Add boot time and memory of the headers as columns, if the counters do not include them."""
         rows = self.counters.rows.get(SYSTEM)
         if rows is None:
             return
-        for name, told in (
+        for name, header_values in (
             ("node_boot_time_seconds", [(at, h.booted) for at, h in self.headers]),
             ("node_memory_MemTotal_bytes", [(at, h.memory) for at, h in self.headers]),
         ):
-            known = [(at, float(value)) for at, value in told if value is not None]
+            known = [(at, float(value)) for at, value in header_values if value is not None]
             if known and name not in rows.metrics():
                 starts, values = zip(*known, strict=True)
-                place = np.searchsorted(np.array(starts), np.frombuffer(rows.at, np.int64), side="right") - 1
-                rows.add_column(name, np.where(place < 0, np.nan, np.array(values)[place]))
+                index = np.searchsorted(np.array(starts), np.frombuffer(rows.at, np.int64), side="right") - 1
+                rows.add_column(name, np.where(index < 0, np.nan, np.array(values)[index]))
 
 
 def _is_other_boot(before: Header, after: Header) -> bool:
-    """Whether two headers tell of different boots."""
-    return before.booted is not None and after.booted is not None and abs(before.booted - after.booted) > BOOT_APART
+    """Return whether two headers have different boot times."""
+    if before.booted is None or after.booted is None:
+        return False
+    return abs(before.booted - after.booted) > MAX_BOOT_TIME_ERROR
 
 
 def records(source: Source, content: Content) -> Iterator[Record]:
-    """All records of a member."""
+    """Yield all records of a member."""
     lines = WholeLines(content.chunks)
     recording = yield from _read(source, lines)
     yield from recording.records()
@@ -469,31 +468,31 @@ def records(source: Source, content: Content) -> Iterator[Record]:
 
 
 def _read(source: Source, lines: WholeLines) -> Generator[Record, None, Recording]:
-    """The last recording of the lines; what stands above one of another host is given before."""
+    """Return the last recording of the lines; yield the records of earlier recordings of other hosts."""
     recording, header = Recording(source, Header()), Header()
     for kind, run in useful_runs(lines):
-        if kind != MARKS:
-            recording.take(run, of_processes=kind == PROCESS_LINES)
+        if kind != MARKER_LINES:
+            recording.add_lines(run, of_processes=kind == PROCESS_LINES)
             continue
         for number, line in run:
             if line.startswith(b">>>"):
-                if header.places:
-                    recording, header = (yield from _continue_below_header(recording, header)), Header()
-                recording.marker(number, line)
+                if header.lines:
+                    recording, header = (yield from _apply_header(recording, header)), Header()
+                recording.begin_interval(number, line)
             elif line.startswith(b"#"):
-                header.line(number, printable(line.decode("utf-8", "replace")))
+                header.parse_line(number, printable(line.decode("utf-8", "replace")))
             else:
-                recording.take([(number, line)])
-    if header.places:
-        recording = yield from _continue_below_header(recording, header)
+                recording.add_lines([(number, line)])
+    if header.lines:
+        recording = yield from _apply_header(recording, header)
     return recording
 
 
-def _continue_below_header(recording: Recording, header: Header) -> Generator[Record, None, Recording]:
-    """The recording that goes on below a header: the same one, or that of another host once the first is given."""
-    known = recording.headers[-1][1]
-    if recording.epochs and known.host and header.host and known.host != header.host:
+def _apply_header(recording: Recording, header: Header) -> Generator[Record, None, Recording]:
+    """Return the recording after a header: the same, or a new one for another host after the records of the first."""
+    host = recording.headers[-1][1].host
+    if recording.epochs and host and header.host and host != header.host:
         yield from recording.records()
         return Recording(recording.source, header)
-    recording.header(header)
+    recording.add_header(header)
     return recording

@@ -1,13 +1,13 @@
-"""collectl --export lexpr: one number per line for other programs, an interval after the other.
+"""Output of collectl --export lexpr: one number per line, interval by interval, for other programs.
 
     sample.time 1795168443.006
     cputotals.user 74
     meminfo.anonH 454656
 
-Times are seconds since 1970; shares are whole percent, sizes KiB as the kernel prints them, rates per second cut to
-whole numbers. Varies: with i=, min, max, avg the numbers stand for several intervals; anonH since 4.0.3; names of
-disks, networks and others are not read. `meminfo.inactive` is the last line of /proc/meminfo that begins so,
-Inactive(file); that of a node is all of it. Source: collectl lexpr.ph, 3.5 to 4.3.
+Times are seconds since 1970; shares are whole percents, sizes KiB as the kernel prints them, rates per second truncated
+to whole numbers. Varies: with i=, min, max, avg the numbers cover several intervals; anonH since 4.0.3; disks, networks
+and others are not read. `meminfo.inactive` is the last line of /proc/meminfo with that prefix, Inactive(file); that of
+a node is the sum. Source: collectl lexpr.ph, 3.5 to 4.3.
 """
 
 from __future__ import annotations
@@ -46,70 +46,72 @@ _CPU = re.compile(r"cpuinfo\.(\w+)\.cpu(\d{1,5})$")
 
 @dataclass(slots=True)
 class Interval:
-    """What stands below one time."""
+    """The numbers below one time."""
 
     source: Source
-    odd: ParseErrors
+    errors: ParseErrors
     cite: Citation
     time: Moment
-    found: dict[Subject, Readings] = field(default_factory=dict)
-    parts: dict[Subject, dict[str, float]] = field(default_factory=dict)
+    readings: dict[Subject, Readings] = field(default_factory=dict)
+    parts: dict[Subject, dict[str, float]] = field(default_factory=dict)  # CPU shares by mode
 
-    def line(self, line: int, text: str, name: str, cell: str) -> None:
+    def add_line(self, line: int, text: str, name: str, cell: str) -> None:
         group, _, rest = name.partition(".")
         if group == "cputotals" and rest in MODES:
-            self._share(line, text, ("system", ()), MODES[rest], cell)
+            self._add_share(line, text, ("system", ()), MODES[rest], cell)
         elif (cpu := _CPU.match(name)) and cpu[1] in MODES:
-            self._share(line, text, ("cpu", (("cpu", cpu[2]),)), MODES[cpu[1]], cell)
+            self._add_share(line, text, ("cpu", (("cpu", cpu[2]),)), MODES[cpu[1]], cell)
         elif (node := _NODE.match(name)) and node[1] in NODE:
-            self._number(line, text, ("node", (("node", node[2]),)), NODE[node[1]], cell)
+            self._add_number(line, text, ("node", (("node", node[2]),)), NODE[node[1]], cell)
         elif name in HOST:
-            self._number(line, text, ("system", ()), HOST[name], cell)
+            self._add_number(line, text, ("system", ()), HOST[name], cell)
 
-    def _share(self, line: int, text: str, subject: Subject, mode: str, cell: str) -> None:
+    def _add_share(self, line: int, text: str, subject: Subject, mode: str, cell: str) -> None:
         if (value := parse_share(cell)) is None:
-            self.odd.note(line, text, "an invalid share of lexpr; it is left out")
+            self.errors.note(line, text, "an invalid share of lexpr; it is left out")
         else:
             self.parts.setdefault(subject, {})[mode] = value
 
-    def _number(self, line: int, text: str, subject: Subject, column: Column, cell: str) -> None:
-        readings = self.found.get(subject) or Readings()
+    def _add_number(self, line: int, text: str, subject: Subject, column: Column, cell: str) -> None:
+        readings = self.readings.get(subject) or Readings()
         if readings.put(column, column.parse(cell)):
-            self.found[subject] = readings
+            self.readings[subject] = readings
         else:
-            self.odd.note(line, text, "an invalid number of lexpr; it is left out")
+            self.errors.note(line, text, "an invalid number of lexpr; it is left out")
 
     def samples(self) -> Iterator[Sample]:
         for subject, parts in self.parts.items():
             if is_plausible(parts):
-                sums = cpu_ratios(parts)
-                readings = self.found.setdefault(subject, Readings())
-                readings.values.update(sums)
-                readings.resolution.update(dict.fromkeys(sums, 0.01))
+                ratios = cpu_ratios(parts)
+                readings = self.readings.setdefault(subject, Readings())
+                readings.values.update(ratios)
+                readings.resolution.update(dict.fromkeys(ratios, 0.01))
             else:
-                self.odd.note(self.cite.line or 1, self.cite.text, "CPU shares that do not add up to 100 %: not used")
-        for (kind, entity), found in self.found.items():
-            yield Sample(kind, found.values, self.cite, NAME, entity, self.time, found.resolution)
+                self.errors.note(
+                    self.cite.line or 1, self.cite.text, "CPU shares that do not add up to 100 %: not used"
+                )
+        for (kind, entity), readings in self.readings.items():
+            yield Sample(kind, readings.values, self.cite, NAME, entity, self.time, readings.resolution)
 
 
 @with_errors(NAME)
-def read(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Sample of the host, of each CPU and of each node per interval."""
+def read(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield samples of the host, each CPU and each node per interval."""
     interval: Interval | None = None
     for line, text in lines:
-        found = _LINE.match(text)
-        if not found:
+        match = _LINE.match(text)
+        if not match:
             if text.strip():
-                odd.note(line, text, "not a `name.key value` line")
-        elif found[1] == "sample.time":
+                errors.note(line, text, "not a `name.key value` line")
+        elif match[1] == "sample.time":
             yield from interval.samples() if interval else ()
             interval = None
-            if _TIME.fullmatch(found[2]):
-                interval = Interval(source, odd, source.cite(line, text), Moment(float(found[2]), Clock.UTC))
+            if _TIME.fullmatch(match[2]):
+                interval = Interval(source, errors, source.cite(line, text), Moment(float(match[2]), Clock.UTC))
             else:
-                odd.note(line, text, "a damaged time: the lines below it are left out")
+                errors.note(line, text, "a damaged time: the lines below it are left out")
         elif interval:
-            interval.line(line, text, found[1], found[2])
+            interval.add_line(line, text, match[1], match[2])
     yield from interval.samples() if interval else ()
 
 

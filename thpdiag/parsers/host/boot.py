@@ -1,15 +1,15 @@
-"""What sets the kernel at the next boot: the menu of the boot loader, files run at start, units of systemd.
+"""Configuration for the next boot: boot loader menus, start-up files, systemd units.
 
-The menu of a boot loader: which kernel is started with which parameter transparent_hugepage=.
+Boot loader menus: the kernels with their parameter transparent_hugepage=.
 
     kernel /vmlinuz-2.6.32-431.el6.x86_64 ro root=/dev/sda1 transparent_hugepage=never
     linux16 /vmlinuz-3.10.0-229.el7.x86_64 root=/dev/sda1 ro quiet
     options root=UUID=1b1c ro $kernelopts
 
-One boot.entry per kernel line: the word, `none` without the parameter, or `kernelopts` where the line takes the
-variable of grubenv (that file's own line is an entry with the kernel `kernelopts`). Labels: path, kernel (its release),
-default (yes, no; absent where the menu does not tell). Entries for rescue are left out. What is in the menu holds at
-the next boot, not now. Source: GRUB 0.97 and 2 manuals, Boot Loader Specification, grub2's blscfg.
+One boot.entry per kernel line: the value, `none` without the parameter, or `kernelopts` if the line uses the variable
+of grubenv (the line of grubenv is an entry with the kernel `kernelopts`). Labels: path, kernel (its release), default
+(yes, no; absent if the menu does not define it). Rescue entries are left out. The menu applies to the next boot, not to
+the running kernel. Source: GRUB 0.97 and 2 manuals, Boot Loader Specification, grub2's blscfg.
 
 Start-up files that write THP settings: rc.local, init scripts, systemd units, sysfs.conf, tmpfiles.d, tuned
 profiles, boot loaders.
@@ -17,25 +17,25 @@ profiles, boot loaders.
     echo never > /sys/kernel/mm/redhat_transparent_hugepage/enabled
     kernel/mm/transparent_hugepage/enabled = never
 
-One rc.thp_write per setting, value and directory of a file, with the labels setting (`thp.enabled`), path, and as far
-as the file tells: directory (of sysfs: mainline, redhat), size (of hugepages-64kB), profile (of tuned; note of
-saptune), plugin (`vm`: the line of tuned that may look at the boot line first), after (what a unit waits for), broken
-(below exit, no shell). Provenance: `boot line` for the settings of a boot loader, `tuned` and `saptune` (which count
-only when active), else `rc file`. The value is what the file would write, not what holds. rc.include names what a
-profile of tuned includes, saptune.notes the notes that are applied. Read only where the path says that the text is such
-a file, or from `grep -r` output that names it: at a prompt the same command is an operator's action. Shell variables
-are followed when the file assigns the directory to them; loops are not. Source: sysfsutils, systemd tmpfiles.d(5),
-tuned 0.2 and 2.x, saptune 3, grub.
+One rc.thp_write per setting, value and directory of a file, with the labels setting (`thp.enabled`), path, and if the
+file shows them: directory (of sysfs: mainline, redhat), size (of hugepages-64kB), profile (of tuned; note of saptune),
+plugin (`vm`: a line of tuned that may be skipped if the boot line has the parameter), after (ordering of a unit),
+broken (below exit, no shell). Provenance: `boot line` for settings of a boot loader, `tuned` and `saptune` (which apply
+only when active), else `rc file`. The value is the one that the file would write, not the current one. rc.include lists
+the profiles that a tuned profile includes, saptune.notes the applied notes. These files are read only if the path
+identifies them, or from `grep -r` output that names them: at a prompt the same command is an operator action. Shell
+variables to which the file assigns the directory are resolved; loops are not. Source: sysfsutils, systemd
+tmpfiles.d(5), tuned 0.2 and 2.x, saptune 3, grub.
 
-Whether a start-up file runs at boot: `systemctl list-unit-files`, `chkconfig --list`, `ls -l` of rc.local.
+State of start-up files and services: `systemctl list-unit-files`, `chkconfig --list`, `ls -l` of rc.local.
 
     disable-thp.service                         enabled         disabled
     disable-thp     0:off   1:off   2:on    3:on    4:on    5:on    6:off
     -rw-r--r--. 1 root root 473 Sep 14  2017 /etc/rc.d/rc.local
 
-One rc.state per service or file: `yes`, `no`. Labels: unit, or path. Of systemd's states enabled, disabled and masked
-are taken; static, indirect and generated units run if another asks for them, so nothing is said of those. chkconfig: on
-in runlevel 3 or 5. Since systemd, rc.local runs only if it is executable. Source: systemctl(1), chkconfig(8),
+One rc.state per service or file: `yes`, `no`. Labels: unit, or path. The systemd states enabled, disabled and masked
+are read; static, indirect and generated units run if another unit requires them, so they are left out. chkconfig: on in
+runlevel 3 or 5. With systemd, rc.local runs only if it is executable. Source: systemctl(1), chkconfig(8),
 systemd-rc-local-generator(8).
 """
 
@@ -58,37 +58,37 @@ _THP = re.compile(r"(?:^|[\s\"'])transparent_hugepage=([\w+]{1,40})(?=[\s\"']|$)
 _IMAGE = re.compile(r"vmlinu[xz]-(\d[\w.+~-]{0,100})$")
 _RESCUE = re.compile(r"rescue|\srecovery\b|\ssingle\b|systemd\.unit=(?:rescue|emergency)|memtest", re.IGNORECASE)
 _ENTRY = re.compile(r"loader/entries/(?:[0-9a-f]{32}-)?([^/]{1,150})\.conf$")
-MAX_MENU_ENTRIES = 200  # entries of one menu
+MAX_MENU_ENTRIES = 200
 
 
 def parse_boot_menu(source: Source, lines: Lines) -> Iterator[Record]:
-    """boot.entry for each kernel line."""
+    """Yield boot.entry for each kernel line."""
     default = ""
-    found: list[tuple[int, str, str, str]] = []
-    of_file = _ENTRY.search(source.path)
+    entries: list[tuple[int, str, str, str]] = []
+    file = _ENTRY.search(source.path)
     for number, line in lines:
-        if chosen := _DEFAULT.match(line):
-            default = chosen[1]
-        elif len(found) < MAX_MENU_ENTRIES and (entry := _entry(line, of_file[1] if of_file else "")):
-            found.append((number, line, *entry))
-    for at, (number, line, kernel, options) in enumerate(found):
+        if match := _DEFAULT.match(line):
+            default = match[1]
+        elif len(entries) < MAX_MENU_ENTRIES and (entry := _parse_entry(line, file[1] if file else "")):
+            entries.append((number, line, *entry))
+    for index, (number, line, kernel, options) in enumerate(entries):
         if not _RESCUE.search(f"{kernel} {options}"):
-            told = [("default", "yes" if str(at) == default else "no")] if default else []
-            labels = (("path", source.path), ("kernel", kernel), *told)
-            words = _THP.findall(options)  # of a parameter given twice the last counts, as the kernel takes it
+            default_label = [("default", "yes" if str(index) == default else "no")] if default else []
+            labels = (("path", source.path), ("kernel", kernel), *default_label)
+            words = _THP.findall(options)  # the kernel uses the last value of a repeated parameter
             word = words[-1] if words else "kernelopts" if "$kernelopts" in options else "none"
             yield Fact("boot.entry", word, source.cite(number, line), labels, source.time)
 
 
-def _entry(line: str, of_file: str) -> tuple[str, str] | None:
-    """Kernel and parameters of a line; `of_file` is the kernel that a file with one entry is named after."""
+def _parse_entry(line: str, file_kernel: str) -> tuple[str, str] | None:
+    """Return kernel and parameters of a line; `file_kernel` is the kernel in the name of a single-entry file."""
     if line.lstrip().startswith("#"):
         return None
     if variable := _GRUBENV.match(line):
         return "kernelopts", variable[1]
-    if of_file:
+    if file_kernel:
         options = _OPTIONS.match(line)
-        return (of_file, options[1]) if options else None
+        return (file_kernel, options[1]) if options else None
     kernel = _KERNEL.match(line)
     if kernel is None:
         return None
@@ -124,7 +124,7 @@ _NOTE = re.compile(r"saptune/(?:extra|override|notes|working/notes)/([\w.-]{1,80
 _LOADER = re.compile(r"grub|menu\.lst|loader/entries|kernel/cmdline$")
 _INCLUDE = re.compile(r"\s*include\s*=\s*([\w.-]{1,80}(?:[ ,]+[\w.-]{1,80}){0,8})\s*$")
 _NOTES = re.compile(r"\s*(?:TUNE_FOR_NOTES|NOTE_APPLY_ORDER)=['\"]?([\w. -]{0,200}?)\s*(?:['\"]\s*)?$")
-_COMMENT = re.compile(r"\s*(?:#|;(?!;))")  # ;; ends a branch of a shell's case
+_COMMENT = re.compile(r"\s*(?:#|;(?!;))")  # `;;` ends a branch of a shell `case`
 _AFTER = re.compile(r"\s*After\s*=\s*(\S.{0,400})$")
 _EXEC = re.compile(r"\s*Exec(\w+)\s*=(.*)$")
 _SHELL = re.compile(r"\b(?:ba|da|k|z)?sh\b\s+-\w*c\b")
@@ -139,11 +139,11 @@ _RC_FILES_OPENS = re.compile(
 )
 
 
-EITHER = "/sys/kernel/mm/*transparent_hugepage"  # what a variable is that two branches of a script set differently
+ANY_DIRECTORY = "/sys/kernel/mm/*transparent_hugepage"  # for a variable that a script sets to different directories
 
 
 class _Write(NamedTuple):
-    """What a line writes; `directory` is that of sysfs, as far as the line names one."""
+    """A write of a setting by a line; `directory` is that of sysfs, if the line names one."""
 
     knob: str
     value: str
@@ -153,18 +153,18 @@ class _Write(NamedTuple):
 
 @dataclass(slots=True)
 class _File:
-    """One start-up file as far as it was read; `left` is set below an `exit` that no condition guards."""
+    """State of one start-up file; `has_exited` is set below an unconditional `exit`."""
 
     path: str
     variables: dict[str, str] = field(default_factory=dict)
     after: str = ""
-    left: bool = False
-    seen: set[_Write] = field(default_factory=set)
+    has_exited: bool = False
+    writes: set[_Write] = field(default_factory=set)
 
 
 @with_errors("rc_files")
-def parse_rc_files(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """rc.thp_write once for each setting, value and directory of a file; rc.include and saptune.notes."""
+def parse_rc_files(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield rc.thp_write once for each setting, value and directory of a file; rc.include and saptune.notes."""
     files = dict[str, _File]()
     for number, line in lines:
         grep = _GREP.match(line)
@@ -172,18 +172,18 @@ def parse_rc_files(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[R
         file = files.setdefault(path, _File(path))
         if _COMMENT.match(text):
             continue
-        yield from _settings_named(source, number, line, path, text)
-        _context(file, text)
-        for write in _writes(text, file):
+        yield from _references(source, number, line, path, text)
+        _update_file(file, text)
+        for write in _parse_writes(text, file):
             if not _SETTING.match(write.knob):
-                odd.note(number, line, "writes a THP setting that this version does not know")
-            elif write not in file.seen:
-                file.seen.add(write)
-                yield _fact(source, number, line, file, write)
+                errors.note(number, line, "writes a THP setting that this version does not know")
+            elif write not in file.writes:
+                file.writes.add(write)
+                yield _write_fact(source, number, line, file, write)
 
 
-def _settings_named(source: Source, number: int, line: str, path: str, text: str) -> Iterator[Fact]:
-    """Other profiles that a profile of tuned includes, notes that saptune applies."""
+def _references(source: Source, number: int, line: str, path: str, text: str) -> Iterator[Fact]:
+    """Yield the profiles that a profile of tuned includes, and the notes that saptune applies."""
     if (profile := _PROFILE.search(path)) and (include := _INCLUDE.match(text)):
         names, labels = " ".join(re.split(r"[ ,]+", include[1])), (("profile", profile[1]), ("path", path))
         yield Fact("rc.include", names, source.cite(number, line), labels, source.time)
@@ -191,18 +191,18 @@ def _settings_named(source: Source, number: int, line: str, path: str, text: str
         yield Fact("saptune.notes", notes[1], source.cite(number, line), time=source.time)
 
 
-def _context(file: _File, text: str) -> None:
-    """What a line says of those below it."""
-    if assigned := _ASSIGNED.match(text):
-        before = file.variables.get(assigned[1], assigned[2])
-        file.variables[assigned[1]] = assigned[2] if before == assigned[2] else EITHER
+def _update_file(file: _File, text: str) -> None:
+    """Update the state that affects the following lines: variables, ordering, exit."""
+    if assignment := _ASSIGNED.match(text):
+        name, directory = assignment.groups()
+        file.variables[name] = directory if file.variables.get(name, directory) == directory else ANY_DIRECTORY
     elif file.path.endswith(".service") and (after := _AFTER.match(text)):
         file.after = f"{file.after} {after[1]}".strip()
     elif _EXIT.match(text) and file.path.endswith("rc.local"):
-        file.left = True
+        file.has_exited = True
 
 
-def _fact(source: Source, number: int, line: str, file: _File, write: _Write) -> Fact:
+def _write_fact(source: Source, number: int, line: str, file: _File, write: _Write) -> Fact:
     size, _, knob = write.knob.rpartition("/") if write.knob.startswith("hugepages-") else ("", "", write.knob)
     setting = f"thp.size.{knob}" if size else f"thp.{knob.replace('/', '.')}"
     labels = [("setting", setting), ("path", file.path)]
@@ -213,37 +213,37 @@ def _fact(source: Source, number: int, line: str, file: _File, write: _Write) ->
     elif note := _NOTE.search(file.path):
         labels.append(("profile", note[1]))
         provenance = "saptune"
-    further = {
+    optional = {
         "directory": "redhat" if "redhat_" in write.directory else "mainline" if _PLAIN.search(write.directory) else "",
         "size": size.removeprefix("hugepages-"),
         "after": "tuned" if re.search(r"\btuned\.service\b", file.after) else "",
-        "broken": "below exit" if file.left else "",
+        "broken": "below exit" if file.has_exited else "",
         **dict(write.labels),
     }
-    labels += [(key, value) for key, value in further.items() if value]
+    labels += [(key, value) for key, value in optional.items() if value]
     return Fact("rc.thp_write", write.value, source.cite(number, line), tuple(labels), source.time, provenance)
 
 
-def _writes(text: str, file: _File) -> Iterator[_Write]:
-    """The settings that a line writes, each with its value."""
-    started = _EXEC.match(text) if file.path.endswith(".service") else None
-    if started and not started[1].startswith("Start"):
-        return  # what happens when the unit is stopped
-    shell = () if started is None or _SHELL.search(started[2]) else (("broken", "no shell"),)
+def _parse_writes(text: str, file: _File) -> Iterator[_Write]:
+    """Yield the settings that a line writes, with their values."""
+    command = _EXEC.match(text) if file.path.endswith(".service") else None
+    if command and not command[1].startswith("Start"):
+        return  # a command that runs when the unit is stopped or reloaded
+    labels = () if command is None or _SHELL.search(command[2]) else (("broken", "no shell"),)
     for value, target, knob in _ECHO.findall(text):
         directory = file.variables.get(target.strip("${}"), "") if target.startswith("$") else target
         if directory:
-            yield _Write(knob, value, directory, shell)
+            yield _Write(knob, value, directory, labels)
     for pattern in (_SYSFS, _TMPFILES):
-        if found := pattern.match(text):
-            yield _Write(found[2], found[3], found[1])
-    yield from _of_tuning(text, file.path)
+        if match := pattern.match(text):
+            yield _Write(match[2], match[3], match[1])
+    yield from _parse_tuning(text, file.path)
     if _LOADER.search(file.path) and (words := _BOOT.findall(f" {text}")):
         yield _Write("enabled", words[-1])
 
 
-def _of_tuning(text: str, path: str) -> Iterator[_Write]:
-    """What a line of a tuned profile, of its script or of a note of saptune sets."""
+def _parse_tuning(text: str, path: str) -> Iterator[_Write]:
+    """Yield the settings of a line in a tuned profile, its script, or a note of saptune."""
     if _PROFILE.search(path):
         if tuned := _TUNED.match(text):
             knob = "defrag" if tuned[1].endswith("defrag") else "enabled"
@@ -283,7 +283,7 @@ _ROW = re.compile(
 
 
 def parse_start_up_state(source: Source, lines: Lines) -> Iterator[Record]:
-    """rc.state of each service or file that the lines tell of."""
+    """Yield rc.state of each service or file in the lines."""
     for number, line in lines:
         state, label = "", ("unit", "")
         if unit := _UNIT.match(line):

@@ -1,13 +1,12 @@
-"""The clock of the host: when a capture was made, its time zone, when it was booted.
+"""The clock of the host: time of the capture, time zone, time of the boot.
 
-The host's clock: when a capture was made, and the time zone.
-
-When a capture was made: the output of `date` and `date --utc` that sos and insights-client keep.
+Time of the capture: the output of `date` and `date --utc` that sos and insights-client save.
 
     Fri Nov 20 09:47:03 UTC 2026
 
-In the language of whoever ran it. The times of the files in a capture say nothing: those of /proc are made when a file
-is first looked at, and copying changes the others. Source: coreutils date(1); sos date plugin, general up to 3.4.
+The language is that of the user's locale. The modification times of files in a capture are not used: those of /proc are
+set when a file is first accessed, and copying changes the others. Source: coreutils date(1); sos date plugin, general
+up to 3.4.
 
 The host's time zone: /etc/localtime, timedatectl, /etc/timezone, /etc/sysconfig/clock.
 
@@ -16,10 +15,11 @@ The host's time zone: /etc/localtime, timedatectl, /etc/timezone, /etc/sysconfig
     Asia/Kolkata                                /etc/timezone of Debian
     ZONE="Europe/Berlin"                        /etc/sysconfig/clock of RHEL to 6, TIMEZONE= of SLES
 
-/etc/localtime is a file of the zone database (RFC 8536). From version 2 on it ends with the rule for the years to come,
-`CET-1CEST,M3.5.0,M10.5.0/3`, which is all that a copy tells of the zone. Source: tzfile(5), systemd's timedatectl.c.
+/etc/localtime is a file of the zone database (RFC 8536). From version 2 on it ends with the rule for future years,
+`CET-1CEST,M3.5.0,M10.5.0/3`, which is the only information about the zone in a copy. Source: tzfile(5), systemd's
+timedatectl.c.
 
-When the host was booted, as programs that keep track of it say.
+Time of the boot, as programs that record it print it.
 
 `who -b`, `last reboot` or any other `last`, `journalctl --list-boots`, `uptime --since` (a date alone), `cloud-init
 analyze boot`:
@@ -29,11 +29,12 @@ analyze boot`:
      0 5d1f2c6b0f3c4b6e9a7d8e1f2a3b4c5d Fri 2026-11-20 05:40:20 UTC—Fri 2026-11-20 09:47:00 UTC
         Kernel Started at: 2026-11-20 05:40:12.493820
 
-One boot.record per text, of the last boot in it, in the words of the program: without a year (`last` without -F, `who`
-in the C locale), to the minute, in the host's wall clock. `last` has the newest first; who writes the time of the boot
-into wtmp does so seconds or minutes later, and before the clock was set where nothing keeps it. The list of boots of
-systemd 254 and later has the two times in columns of their own. cloud-init prints UTC; of a container it tells the
-start of that, which is no boot. systemd-analyze tells how long a boot took and not when it was: it is not read.
+One boot.record per text, for the last boot in it, with the time as printed: without a year (`last` without -F, `who` in
+the C locale), to the minute, in the host's wall clock. `last` prints the newest first. The boot time in wtmp is written
+seconds or minutes after the boot, and before the clock is set on hosts without a battery-backed clock. The list of
+boots of systemd 254 and later has the two times in separate columns. cloud-init prints UTC; in a container it prints
+the start of the container, which is not a boot. systemd-analyze prints the duration of a boot, not its time, and is not
+read.
 Source: util-linux last(1), coreutils who(1), systemd journalctl.c (output_boots), cloud-init analyze_boot().
 """
 
@@ -50,14 +51,14 @@ from thpdiag.parsers._time import utc_offset
 
 
 @with_errors("capture_date")
-def parse_capture_date(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """capture.time."""
+def parse_capture_date(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield capture.time."""
     for number, line in lines:
         if (moment := parse_timestamp(line)) is not None:
             labels = (("what", "date"), ("clock", moment.clock.value))
             yield Fact("capture.time", moment.seconds, source.cite(number, line), labels, moment)
         elif line.strip():
-            odd.note(number, line, "no date")
+            errors.note(number, line, "no date")
 
 
 CAPTURE_DATE = Parser(
@@ -73,55 +74,55 @@ NAME = "host_zone"
 _TITLE = "the time zone: /etc/localtime, timedatectl, /etc/timezone"
 _LOCALTIME = re.compile(r"(?:^|/)etc/localtime$")
 _DATABASE = re.compile(r"(?:^|/)usr/share/zoneinfo/(?:posix/|right/|uclibc/)?([\w+/-]{1,60})$", re.ASCII)
-_MAX_LOCALTIME_BYTES = 1 << 20  # bytes; the largest file of the database has four thousand
+_MAX_LOCALTIME_BYTES = 1 << 20  # the largest file of the database has four thousand bytes
 _RULE = re.compile(rb"\n([\x21-\x7e]{3,90})\n\Z")
 _STATUS = re.compile(r"\s*Time ?zone: ([\w+/-]{1,60})(?: \((\w{1,6}|[+-]\d{2,4}), ([+-]\d{4})\))?\s*$", re.ASCII)
 _UTC = re.compile(r"\s*Universal time: (?P<when>.{19,40}?)\s*$")
 _OPENS = re.compile(r"\s{0,12}Local time: \w{2,4} \d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
-_BELONGS = re.compile(r"\s{0,16}[A-Z][\w /()-]{2,30}: \S|\s{10,40}\w{3} \d{4}-\d\d-\d\d ")
+_CONTINUES = re.compile(r"\s{0,16}[A-Z][\w /()-]{2,30}: \S|\s{10,40}\w{3} \d{4}-\d\d-\d\d ")
 _CLOCK = re.compile(r"\s*(?:TIME)?ZONE=[\"']?([\w+/-]{1,60})[\"']?\s*(?:#.*)?$", re.ASCII)
 _ZONE = re.compile(r"\s*([A-Z][\w+-]{1,20}(?:/[\w+-]{1,25}){0,2})\s*$", re.ASCII)
 
 
 def parse_host_zone(source: Source, lines: Lines) -> Iterator[Record]:
-    """host.zone, and host.utc_offset from timedatectl."""
+    """Yield host.zone, and host.utc_offset from timedatectl."""
     if source.path.endswith(("etc/timezone", "sysconfig/clock")):
-        yield from _of_file(source, lines)
+        yield from _parse_zone_file(source, lines)
         return
-    at: Moment | None = None
+    time: Moment | None = None
     for number, line in lines:
-        if found := _UTC.match(line):
-            words = found["when"].split(maxsplit=1)  # after the day of the week
-            at = parse_timestamp(words[1]) if len(words) == 2 else None
-        elif found := _STATUS.match(line):
+        if utc := _UTC.match(line):
+            words = utc["when"].split(maxsplit=1)  # the day of the week, and the time
+            time = parse_timestamp(words[1]) if len(words) == 2 else None
+        elif status := _STATUS.match(line):
             cite = source.cite(number, line)
-            yield Fact("host.zone", found[1], cite, (("how", "timedatectl"),), at)
-            if (ahead := utc_offset(found[3])) is not None:
-                yield Fact("host.utc_offset", ahead, cite, time=at)
+            yield Fact("host.zone", status[1], cite, (("how", "timedatectl"),), time)
+            if (offset := utc_offset(status[3])) is not None:
+                yield Fact("host.utc_offset", offset, cite, time=time)
 
 
 @with_errors(NAME)
-def _of_file(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    debian = source.path.endswith("timezone")
+def _parse_zone_file(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    is_debian = source.path.endswith("timezone")
     for number, line in lines:
-        if found := (_ZONE if debian else _CLOCK).match(line):
-            how = "timezone" if debian else "sysconfig"
-            yield Fact("host.zone", found[1], source.cite(number, line), (("how", how),))
-        elif debian and line.strip() and not line.startswith("#"):
-            odd.note(number, line, "not the name of a time zone")
+        if zone := (_ZONE if is_debian else _CLOCK).match(line):
+            how = "timezone" if is_debian else "sysconfig"
+            yield Fact("host.zone", zone[1], source.cite(number, line), (("how", how),))
+        elif is_debian and line.strip() and not line.startswith("#"):
+            errors.note(number, line, "not the name of a time zone")
 
 
 def parse_localtime(source: Source, content: Content) -> Iterator[Record]:
-    """host.zone: the name of the file that /etc/localtime points to, and the rule that it ends with."""
-    held = bytearray()
+    """Yield host.zone: the name of the file that /etc/localtime points to, and the rule at its end."""
+    data = bytearray()
     for chunk in content.chunks:
-        held += chunk
-        if len(held) > _MAX_LOCALTIME_BYTES:
+        data += chunk
+        if len(data) > _MAX_LOCALTIME_BYTES:
             break
-    found = _RULE.search(held)
-    rule = found[1].decode("ascii") if found else ""
-    named = _DATABASE.search(source.path)
-    if name := named[1] if named else rule:
+    match = _RULE.search(data)
+    rule = match[1].decode("ascii") if match else ""
+    path = _DATABASE.search(source.path)
+    if name := path[1] if path else rule:
         labels = (("how", "localtime"), *((("rule", rule),) if rule else ()))
         yield Fact("host.zone", name, Citation(source.member), labels)
     else:
@@ -130,7 +131,7 @@ def parse_localtime(source: Source, content: Content) -> Iterator[Record]:
 
 
 HOST_ZONE = Parser(
-    NAME, _TITLE, parse_host_zone, opens=_OPENS, continues=_BELONGS.match,
+    NAME, _TITLE, parse_host_zone, opens=_OPENS, continues=_CONTINUES.match,
     paths=(re.compile(r"(?:^|/)etc/(?:timezone|sysconfig/clock)$"),),
 )  # fmt: skip
 LOCALTIME = BulkParser(
@@ -159,11 +160,11 @@ _HOW = (
 
 
 def parse_boot_record(source: Source, lines: Lines) -> Iterator[Record]:
-    """boot.record of the last boot."""
+    """Yield boot.record of the last boot."""
     for number, line in lines:
         for pattern, how in _HOW:
-            if found := pattern.match(line):
-                date = f"{found[1]} UTC" if pattern is _CLOUD_INIT else found[1]
+            if match := pattern.match(line):
+                date = f"{match[1]} UTC" if pattern is _CLOUD_INIT else match[1]
                 yield Fact("boot.record", date, source.cite(number, line), (("how", how),), source.time)
                 return
 

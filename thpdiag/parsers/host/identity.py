@@ -1,4 +1,4 @@
-"""What the host is: uname, host name, distribution, packages, virtualization, CPUs, page size.
+"""Identity of the host: uname, host name, distribution, packages, virtualization, CPUs, page size.
 
 `uname -a`: host name, kernel release, build and architecture; also `uname -r`.
 
@@ -6,26 +6,26 @@
     uname: Linux 4.18.0-477.10.1.el8_8.x86_64 #1 SMP Wed Apr 5 13:35:01 EDT 2023 x86_64     a Java virtual machine
     3.10.0-229.14.1.el7.x86_64
 
-Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` is known by its
-command, and alone by what distributions put at the end of a release. Source: coreutils uname(1).
+Older coreutils print machine, processor and platform, newer ones only the machine. `uname -r` is detected by its
+command, and without one by the suffixes that distributions add to a release. Source: coreutils uname(1).
 
-The host's name: `hostname`, as sos and insights-client keep it, and /etc/hostname.
+The host name: `hostname`, as sos and insights-client save it, and /etc/hostname.
 
     db1.example.com
 
-It is what `uname -n` prints. Where a prompt names the host, the prompt counts: it may be somebody's own word for it.
-`hostname -f` asks a name server and is not read. Source: hostname(1); sos host plugin, general up to 3.4.
+It is the name that `uname -n` prints. A host name in a prompt takes precedence; it may be a custom one. `hostname -f`
+queries a name server and is not read. Source: hostname(1); sos host plugin, general up to 3.4.
 
-The distribution: os-release, lsb-release, redhat-release and its kin, SuSE-release, lsb_release -a, debian_version,
-`cat /etc/*release`.
+The distribution: os-release, lsb-release, redhat-release and similar files, SuSE-release, lsb_release -a,
+debian_version, `cat /etc/*release`.
 
     CentOS release 6.2 (Final)
     PRETTY_NAME="Ubuntu 14.04.5 LTS"
 
 One line on RHEL 6 and its rebuilds, shell assignments from RHEL 7 on, `VERSION = 11` and `PATCHLEVEL = 2` below the
-name on SLES 11. A mix of several files gives one answer: the os-release name and id first, a rebuild's own file before
-the redhat-release it carries too, and the most exact release number that does not contradict (7.1.1503 rather than 7).
-Source: os-release(5), lsb_release(1), the distributions.
+name on SLES 11. Several files are combined: name and id of os-release come first, the file of a rebuild before the
+redhat-release that it also has, and the most precise release number that is consistent with the first (7.1.1503 rather
+than 7). Source: os-release(5), lsb_release(1), the distributions.
 
 Installed packages of the applications that react to huge pages, and of tuned: lists of rpm and dpkg.
 
@@ -33,20 +33,20 @@ Installed packages of the applications that react to huge pages, and of tuned: l
     ii  redis-server   5:6.0.16-1ubuntu1   amd64   Persistent key-value database with network interface
     redis                               SUSE Linux Enterprise 15            6.2.6-150400.3.22.1
 
-sosreport keeps them as installed-rpms and installed-debs (`rpm -qa` with the date behind, `dpkg -l`). Of dpkg only rows
-that begin with `ii` are installed. supportconfig has names, distributions, and versions below a line of titles. Release
-and epoch are left out: they are the distribution's. Other packages yield nothing. That a package is installed does not
-say that it runs.
+sosreport saves them as installed-rpms and installed-debs (`rpm -qa` followed by the date, `dpkg -l`). In dpkg lists
+only rows with `ii` are installed. supportconfig has names, distributions and versions below a title line. Release
+and epoch are left out, because the distribution defines them. Other packages are not read. An installed package does
+not necessarily run.
 
-What a host runs in: `hostnamectl`, `systemd-detect-virt`, `virt-what`.
+Virtualization: `hostnamectl`, `systemd-detect-virt`, `virt-what`.
 
          Chassis: container
   Virtualization: lxc
     kvm
 
-systemd names containers and machines in one word; virt-what prints one fact a line (`kvm`, `aws`). A capture from
-inside a container shows settings and counters of the host's kernel, but sizes of memory, CPUs and the uptime may be
-the container's own (lxcfs). Source: systemd src/basic/virt.c, virt-what(1).
+systemd prints one word for containers and virtual machines; virt-what prints one fact per line (`kvm`, `aws`). A
+capture from inside a container shows settings and counters of the host's kernel, but memory size, CPUs and uptime may
+be those of the container (lxcfs). Source: systemd src/basic/virt.c, virt-what(1).
 
 Number of CPUs, sockets and NUMA nodes, architecture and hypervisor: `lscpu`, `nproc`.
 
@@ -55,8 +55,8 @@ Number of CPUs, sockets and NUMA nodes, architecture and hypervisor: `lscpu`, `n
     NUMA node(s):          2
     Hypervisor vendor:     KVM
 
-lscpu of util-linux 2.37 and later indents its rows, older ones do not; the names are the same. nproc prints a number
-alone, so it is known by the path of its recorded output. /proc/cpuinfo is not read: lscpu and /proc/stat say the same.
+lscpu of util-linux 2.37 and later indents its rows; the names are the same. nproc prints only a number, so it is
+identified by the path of its saved output. /proc/cpuinfo is not read, because lscpu and /proc/stat have the same data.
 Source: lscpu(1), nproc(1).
 
 The size of a small page: `getconf PAGESIZE` (PAGE_SIZE is the same), or these rows of `getconf -a`.
@@ -64,8 +64,8 @@ The size of a small page: `getconf PAGESIZE` (PAGE_SIZE is the same), or these r
     4096
     PAGESIZE                           4096
 
-Bytes: 4096 on x86, 4096, 16384 or 65536 on 64-bit ARM, 65536 on most kernels for ppc64le. It decides how large a huge
-page is. Anything that is no power of two from 4 KiB to 1 MiB is no page size. Source: getconf(1), sysconf(3).
+Bytes: 4096 on x86, 4096, 16384 or 65536 on 64-bit ARM, 65536 on most kernels for ppc64le. It determines the size of a
+huge page. Only powers of two from 4 KiB to 1 MiB are accepted. Source: getconf(1), sysconf(3).
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ from thpdiag.parsers._units import parse_count
 
 _RELEASE = r"\d{1,2}\.\d{1,3}(?:\.\d{1,5})?[-+~_.\w]{0,80}"
 _ARCH = r"(?:x86_64|i[3-6]86|aarch64|ppc64(?:le)?|s390x|riscv64|armv\w{1,8}|loongarch64|ia64)"
-_ALL = re.compile(
+_UNAME_A = re.compile(
     rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}}?)(?: ({_ARCH}))(?: (?:{_ARCH}|unknown)){{0,2}}"
     r"(?: GNU/Linux| Linux)?\s*$"
 )
-_ANY = re.compile(rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}})$")
-_FEW = re.compile(rf"(?:Linux (?:(\S{{1,255}}) )??)?({_RELEASE})(?: ({_ARCH}))?(?: GNU/Linux)?\s*$")
-_WITHOUT_NAME = re.compile(rf"Linux ({_RELEASE}) (#.{{1,200}}?)(?: ({_ARCH}))?\s*$")
+_UNAME_WITHOUT_ARCH = re.compile(rf"Linux (\S{{1,255}}) ({_RELEASE}) (#.{{1,200}})$")
+_UNAME_WITHOUT_BUILD = re.compile(rf"(?:Linux (?:(\S{{1,255}}) )??)?({_RELEASE})(?: ({_ARCH}))?(?: GNU/Linux)?\s*$")
+_UNAME_WITHOUT_NAME = re.compile(rf"Linux ({_RELEASE}) (#.{{1,200}}?)(?: ({_ARCH}))?\s*$")
 _UNAME_OPENS = re.compile(
     rf"(?:uname: ?)?Linux \S{{1,255}} {_RELEASE} #|uname: ?Linux {_RELEASE} #|"
     rf"Linux {_RELEASE}(?: {_ARCH})?(?: GNU/Linux)?\s*$|"
@@ -96,20 +96,20 @@ _UNAME_OPENS = re.compile(
 
 
 def parse_uname(source: Source, lines: Lines) -> Iterator[Record]:
-    """host.name, kernel.release, kernel.build and kernel.arch, as far as printed."""
+    """Yield host.name, kernel.release, kernel.build and kernel.arch, as far as printed."""
     for number, line in lines:
         host = build = release = arch = None
         text = line.removeprefix("uname:").lstrip()
-        if found := _ALL.match(text) or _ANY.match(text):
-            host, release, build = found[1], found[2], found[3].strip()
-            arch = found[4] if found.re is _ALL else None
-        elif few := _FEW.match(text):
-            release, arch = few[2], few[3]
-        elif nameless := _WITHOUT_NAME.match(text):
-            release, build, arch = nameless.groups()
+        if match := _UNAME_A.match(text) or _UNAME_WITHOUT_ARCH.match(text):
+            host, release, build = match[1], match[2], match[3].strip()
+            arch = match[4] if match.re is _UNAME_A else None
+        elif match := _UNAME_WITHOUT_BUILD.match(text):
+            release, arch = match[2], match[3]
+        elif match := _UNAME_WITHOUT_NAME.match(text):
+            release, build, arch = match.groups()
         cite = source.cite(number, line)
-        told = {"host.name": host, "kernel.release": release, "kernel.build": build, "kernel.arch": arch}
-        yield from (Fact(name, value, cite, time=source.time) for name, value in told.items() if value)
+        values = {"host.name": host, "kernel.release": release, "kernel.build": build, "kernel.arch": arch}
+        yield from (Fact(name, value, cite, time=source.time) for name, value in values.items() if value)
 
 
 UNAME = Parser(
@@ -122,13 +122,13 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}$")
 
 
 @with_errors("host_name")
-def parse_host_name(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """host.name."""
+def parse_host_name(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield host.name."""
     for number, line in lines:
         if _NAME.match(line.strip()):
             yield Fact("host.name", line.strip(), source.cite(number, line))
         elif line.strip():
-            odd.note(number, line, "no host name")
+            errors.note(number, line, "no host name")
 
 
 HOST_NAME = Parser(
@@ -140,7 +140,7 @@ HOST_NAME = Parser(
 )  # fmt: skip
 
 
-_IDS = {  # as /etc/os-release calls it; tried in this order, so that a rebuild's own file wins over redhat-release
+_IDS = {  # ID of /etc/os-release, tried in this order, so that the file of a rebuild precedes redhat-release
     "CentOS": "centos",
     "Oracle": "ol",
     "Rocky": "rocky",
@@ -177,7 +177,7 @@ _PLAIN = re.compile(r"(?:NAME|ID|VERSION_ID|VERSION)=")
 
 
 def _confirm(lines: list[str]) -> object:
-    """NAME= and the like also stand in other files: only beside their kin."""
+    """Require another key of os-release after NAME= and similar keys, which also occur in other files."""
     return not _PLAIN.match(lines[0]) or any(re.match(r"(?:VERSION_ID|ID|PRETTY_NAME|ID_LIKE)=", x) for x in lines[1:6])
 
 
@@ -188,22 +188,22 @@ def _continues(line: str) -> object:
     )
 
 
-Said = tuple[str, Citation]
+CitedText = tuple[str, Citation]
 
 
 class _Release:
-    """What the files say, by kind of statement; of each kind the first."""
+    """The contents of release files; the first value of each key."""
 
     def __init__(self) -> None:
-        self.keys: dict[str, Said] = {}
+        self.keys: dict[str, CitedText] = {}
         self.lines: list[tuple[str, str, str, Citation]] = []  # id, name, release
-        self.debian: Said | None = None
+        self.debian: CitedText | None = None
 
-    def take(self, text: str, cite: Citation, path: str) -> bool:
-        """Whether it is a line of a release file."""
-        if one := _ONE_LINE.match(text) or _SUSE.match(text):
-            known = next((short for word, short in _IDS.items() if one[1].startswith(word)), "")
-            self.lines.append((known, one[1], one[2], cite))
+    def parse_line(self, text: str, cite: Citation, path: str) -> bool:
+        """Parse a line; return False if it is not a line of a release file."""
+        if line := _ONE_LINE.match(text) or _SUSE.match(text):
+            distribution = next((short for word, short in _IDS.items() if line[1].startswith(word)), "")
+            self.lines.append((distribution, line[1], line[2], cite))
         elif pair := _SUSE_ROW.match(text) or _KEY.match(text) or _LSB.match(text):
             key = f"SUSE {pair[1]}" if pair.re is _SUSE_ROW else pair[1]
             if pair[2].strip("\"' "):
@@ -214,59 +214,62 @@ class _Release:
             return False
         return True
 
-    def first(self, *names: str) -> Said | None:
+    def first(self, *names: str) -> CitedText | None:
         return next((self.keys[name] for name in names if name in self.keys), None)
 
     def main_line(self) -> tuple[str, str, str, Citation] | None:
-        """The one-line file of the distribution itself: rebuilds carry a redhat-release too."""
+        """Return the line of the distribution's own one-line file, because rebuilds also have a redhat-release."""
         return min(self.lines, key=lambda line: line[0] == "rhel", default=None)
 
-    def name(self) -> Said | None:
+    def patch_level(self) -> str:
+        patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
+        return patch if patch.isdigit() and patch != "0" else ""
+
+    def name(self) -> CitedText | None:
         if pretty := self.first("PRETTY_NAME"):
             return pretty
-        if own := self.main_line():
-            patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
-            return (own[1].replace(" (", f" SP{patch} (") if patch.isdigit() and patch != "0" else own[1]), own[3]
-        described = self.first("Description", "DISTRIB_DESCRIPTION")
-        if described or not self.debian:
-            return described or self.first("NAME")
+        if line := self.main_line():
+            patch = self.patch_level()
+            return (line[1].replace(" (", f" SP{patch} (") if patch else line[1]), line[3]
+        description = self.first("Description", "DISTRIB_DESCRIPTION")
+        if description or not self.debian:
+            return description or self.first("NAME")
         return f"Debian GNU/Linux {self.debian[0]}", self.debian[1]
 
-    def id(self) -> Said | None:
-        own, named = self.main_line(), self.first("ID")
-        if named:
-            return named
-        if own and own[0]:
-            return own[0], own[3]
+    def id(self) -> CitedText | None:
+        if key := self.first("ID"):
+            return key
+        if (line := self.main_line()) and line[0]:
+            return line[0], line[3]
         if lsb := self.first("Distributor ID", "DISTRIB_ID"):
             joined = lsb[0].lower()  # RedHatEnterpriseServer
             words = {word.lower().replace(" ", ""): short for word, short in _IDS.items()}
             return next((short for word, short in words.items() if joined.startswith(word)), joined), lsb[1]
         return ("debian", self.debian[1]) if self.debian else None
 
-    def version(self) -> Said | None:
-        """The most exact of the release numbers that agree with the first one."""
-        found = [self.keys[k] for k in ("VERSION_ID", "Release", "DISTRIB_RELEASE") if k in self.keys]
-        if own := self.main_line():
-            patch = self.keys.get("SUSE PATCHLEVEL", ("0",))[0]
-            found.append((f"{own[2]}.{patch}" if patch.isdigit() and patch != "0" else own[2], own[3]))
+    def version(self) -> CitedText | None:
+        """Return the most precise release number that is consistent with the first one."""
+        versions = [self.keys[k] for k in ("VERSION_ID", "Release", "DISTRIB_RELEASE") if k in self.keys]
+        if line := self.main_line():
+            patch = self.patch_level()
+            versions.append((f"{line[2]}.{patch}" if patch else line[2], line[3]))
         if self.debian:
-            found.append(self.debian)
-        agreeing = [f for f in found if f[0] == found[0][0] or f[0].startswith(f"{found[0][0]}.")]
-        return max(agreeing, key=lambda f: len(f[0]), default=None)
+            versions.append(self.debian)
+        consistent = [v for v in versions if v[0] == versions[0][0] or v[0].startswith(f"{versions[0][0]}.")]
+        return max(consistent, key=lambda v: len(v[0]), default=None)
 
 
 @with_errors("os_release")
-def parse_os_release(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """os.name, os.id and os.version, once for the block."""
+def parse_os_release(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield os.name, os.id and os.version once for the block."""
     release = _Release()
     for number, line in lines:
-        taken = release.take(line.strip(), source.cite(number, line), source.path)
-        if not taken and line.strip() and not _continues(line):
-            odd.note(number, line, "not a line of a release file")
-    for name, found in (("os.name", release.name()), ("os.id", release.id()), ("os.version", release.version())):
-        if found:
-            yield Fact(name, found[0], found[1], time=source.time)
+        is_parsed = release.parse_line(line.strip(), source.cite(number, line), source.path)
+        if not is_parsed and line.strip() and not _continues(line):
+            errors.note(number, line, "not a line of a release file")
+    for name, value in (("os.name", release.name()), ("os.id", release.id()), ("os.version", release.version())):
+        if value:
+            yield Fact(name, value[0], value[1], time=source.time)
 
 
 OS_RELEASE = Parser(
@@ -283,12 +286,12 @@ _LIST = re.compile(r"(?:^|/)(?:installed-(?:rpms|debs)|sos_commands/(?:rpm/sh_-c
 
 
 def parse_packages(source: Source, lines: Lines) -> Iterator[Record]:
-    """package.version of applications, tuned.version."""
+    """Yield package.version of applications, and tuned.version."""
     for number, line in lines:
-        found = _RPM.match(line) or _DEB.match(line) or _SUPPORTCONFIG.match(line)
-        if not found:
+        match = _RPM.match(line) or _DEB.match(line) or _SUPPORTCONFIG.match(line)
+        if not match:
             continue
-        name, version = found.groups()
+        name, version = match.groups()
         if name == "tuned":
             yield Fact("tuned.version", version, source.cite(number, line), time=source.time)
         elif app := application_of_package(name):
@@ -317,13 +320,13 @@ _VIRTUALIZATION_OPENS = re.compile(r"\s{0,24}(?:Static hostname|Icon name): +\S"
 
 
 def parse_virtualization(source: Source, lines: Lines) -> Iterator[Record]:
-    """host.container and host.hypervisor."""
+    """Yield host.container and host.hypervisor."""
     for number, line in lines:
-        found = _VIRTUALIZATION_ROW.match(line)
-        word = (found[2] if found else one[1] if (one := _WORD.match(line)) else "").lower()
+        row = _VIRTUALIZATION_ROW.match(line)
+        word = (row[2] if row else match[1] if (match := _WORD.match(line)) else "").lower()
         if word in _CONTAINERS:
             yield Fact("host.container", word, source.cite(number, line), time=source.time)
-        elif word in _MACHINES and (found is None or found[1] == "Virtualization"):
+        elif word in _MACHINES and (row is None or row[1] == "Virtualization"):
             yield Fact("host.hypervisor", _MACHINES[word], source.cite(number, line), time=source.time)
 
 
@@ -366,8 +369,8 @@ _COUNTS = {
 
 
 @with_errors("cpu_info")
-def parse_cpu_info(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """cpu.count, cpu.sockets, numa.nodes, kernel.arch and host.hypervisor."""
+def parse_cpu_info(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield cpu.count, cpu.sockets, numa.nodes, kernel.arch and host.hypervisor."""
     for number, line in lines:
         cite, row = source.cite(number, line), _CPU_INFO_ROW.match(line)
         name, text = (row[1], row[2].strip()) if row else ("", line.strip())
@@ -376,15 +379,15 @@ def parse_cpu_info(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[R
         elif name == "Architecture":
             yield Fact("kernel.arch", text, cite, time=source.time)
         elif name in _COUNTS and text == "-":
-            continue  # many virtual machines do not tell their sockets
+            continue  # many virtual machines do not report sockets
         elif name in _COUNTS or (text.isdigit() and not row):
-            count, (fact, what) = parse_count(text), _COUNTS.get(name, _COUNTS["CPU(s)"])
+            count, (fact, noun) = parse_count(text), _COUNTS.get(name, _COUNTS["CPU(s)"])
             if count is None or not 0 < count < 2**20:
-                odd.note(number, line, f"not a number of {what}")
+                errors.note(number, line, f"not a number of {noun}")
             else:
                 yield Fact(fact, count, cite, time=source.time)
         elif text and not row:
-            odd.note(number, line, "not a `name: value` row")
+            errors.note(number, line, "not a `name: value` row")
 
 
 CPU_INFO = Parser(
@@ -395,18 +398,18 @@ CPU_INFO = Parser(
 
 _PAGE_SIZE_ROW = re.compile(r"PAGE_?SIZE\s{1,60}\d{4,7}\s*$")
 _SIZE = re.compile(r"(?:PAGE_?SIZE\s{1,60})?(\d{4,7})\s*$")
-PAGE_SIZES = frozenset(4096 << doubled for doubled in range(9))
+PAGE_SIZES = frozenset(4096 << shift for shift in range(9))
 
 
 @with_errors("page_size")
-def parse_page_size(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """kernel.page_size."""
+def parse_page_size(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield kernel.page_size."""
     for number, line in lines:
-        found = _SIZE.match(line.strip())
-        if found and int(found[1]) in PAGE_SIZES:
-            yield Fact("kernel.page_size", int(found[1]), source.cite(number, line), time=source.time)
+        size = _SIZE.match(line.strip())
+        if size and int(size[1]) in PAGE_SIZES:
+            yield Fact("kernel.page_size", int(size[1]), source.cite(number, line), time=source.time)
         elif line.strip():
-            odd.note(number, line, "not a page size")
+            errors.note(number, line, "not a page size")
 
 
 PAGE_SIZE = Parser(

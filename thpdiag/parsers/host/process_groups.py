@@ -1,4 +1,4 @@
-r"""The control group of processes: /proc/PID/cgroup, systemd-cgls, and the tree below `CGroup:` of systemctl status.
+r"""Control groups of processes: /proc/PID/cgroup, systemd-cgls, and the tree below `CGroup:` of systemctl status.
 
     /proc/742/cgroup:0::/system.slice/redis-server.service            12:memory:/system.slice/redis-server.service
 
@@ -8,14 +8,13 @@ r"""The control group of processes: /proc/PID/cgroup, systemd-cgls, and the tree
       └─redis-server.service
         └─ 742 /usr/bin/redis-server 127.0.0.1:6379
 
-`process.cgroup` is the path of the group, whose last part that ends with .service is the unit of the process. Of
-/proc/PID/cgroup the line of version 2 (`0::`) or of systemd (`name=systemd`) counts, the longer of them, as one may be
-`/`; where both are, that of memory. A file has no process number inside: it comes from the path or
-grep's prefix, and without it nothing is known. The tree is drawn with lines, or with `|-` where the terminal has
-none; each level is two columns wide; process numbers are padded with blanks. Behind the last branch of a group (`└─`)
-no other of that group can follow: where one does, blanks were lost, and nothing is known of what is where. A group
-may have its number behind it (`(#1229)`). Source: kernel tree, kernel/cgroup/cgroup.c (proc_cgroup_show); systemd
-src/shared/cgroup-show.c; recorded with 252.
+`process.cgroup` is the path of the group; its last component that ends with .service is the unit of the process. In
+/proc/PID/cgroup the longer path of version 2 (`0::`) and of systemd (`name=systemd`) is used, as one may be `/`; if
+both are, that of memory. The file does not contain the pid: it comes from the path or grep's prefix, and without it the
+lines are not used. The tree is drawn with box characters, or with `|-` on terminals without them; each level is two
+columns wide; pids are padded with blanks. No branch of the same group can follow its last branch (`└─`): if one does,
+blanks were lost, and the tree is not used. A group may be followed by its number (`(#1229)`). Source: kernel tree,
+kernel/cgroup/cgroup.c (proc_cgroup_show); systemd src/shared/cgroup-show.c; recorded with 252.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _LINE = re.compile(
     r"(?:\S{0,200}proc/(?P<pid>\d{1,10})/(?:task/\d{1,10}/)?cgroup:)?\d{1,3}:(?P<controllers>[\w=,.-]{0,200}):(?P<path>/.{0,1000})$"
 )
 _OPENS_LINE = re.compile(r"\S{0,200}proc/\d{1,10}/(?:task/\d{1,10}/)?cgroup:\d{1,3}:[\w=,.-]{0,200}:/")
-_RANKS = {"": 2, "name=systemd": 2, "memory": 1}  # by controllers: who makes the group of a unit, who may have others
+_RANKS = {"": 2, "name=systemd": 2, "memory": 1}  # by controllers; the first two always have the group of the unit
 
 _ROOT = re.compile(
     r"(?:Control group |Directory |\s{0,12}CGroup: )(?:/sys/fs/cgroup(?:/(?:systemd|unified))?(?=[/:]))?"
@@ -42,25 +41,25 @@ _BRANCH = re.compile(
     r"(?P<left>[\s│|]{0,200})(?P<sign>[├└](?=─)|[|`](?=-))[─-]\s{0,10}(?:(?P<pid>\d{1,10}) |(?P<group>\S{1,300}))"
 )
 _TREE = re.compile(r"[\s│|]{0,200}(?:[├└]─|[|`]-|→)|-\.slice(?: |$)|[\s│|]{1,200}$")
-_LEVEL = 2  # columns
+_LEVEL_COLUMNS = 2
 MAX_PROCESSES = 20_000
 
 
 def read_files(source: Source, lines: Lines) -> Iterator[Record]:
-    """A fact of each process."""
-    named = _PID.search(source.path)
+    """Yield process.cgroup for each process."""
+    path_pid = _PID.search(source.path)
     groups: dict[str, tuple[tuple[bool, int, int], Fact]] = {}
     for number, text in lines:
-        found = _LINE.match(text)
-        pid = found and (found["pid"] or (named and named[1]))
-        rank = max(_RANKS.get(name, 0) for name in found["controllers"].split(",")) if found and pid else 0
-        if not found or not pid or not rank or len(groups) >= MAX_PROCESSES:
+        match = _LINE.match(text)
+        pid = match and (match["pid"] or (path_pid and path_pid[1]))
+        rank = max(_RANKS.get(name, 0) for name in match["controllers"].split(",")) if match and pid else 0
+        if not match or not pid or not rank or len(groups) >= MAX_PROCESSES:
             continue
-        path = found["path"].rstrip()
-        standing = path != "/", rank, len(path)
-        if pid not in groups or standing > groups[pid][0]:
+        path = match["path"].rstrip()
+        preference = path != "/", rank, len(path)
+        if pid not in groups or preference > groups[pid][0]:
             fact = Fact("process.cgroup", path, source.cite(number, text), (("pid", pid),), source.time)
-            groups[pid] = standing, fact
+            groups[pid] = preference, fact
     yield from (fact for _, fact in groups.values())
 
 
@@ -71,29 +70,29 @@ PROC_CGROUP = Parser(
 
 
 def read_tree(source: Source, lines: Lines) -> Iterator[Record]:
-    """A fact of each process of the tree; none where the tree has lost its shape."""
-    root, first = "", None
+    """Yield process.cgroup for each process of the tree; nothing if blanks of the tree were lost."""
+    root, first_column = "", None
     names: list[str] = []
-    ended: set[int] = set()  # levels whose last branch was seen
-    found: list[Fact] = []
+    ended: set[int] = set()  # levels whose last branch has passed
+    facts: list[Fact] = []
     for number, text in lines:
         if head := _ROOT.match(text):
-            root, first, names, ended = head["path"].rstrip("/"), None, [], set()
+            root, first_column, names, ended = head["path"].rstrip("/"), None, [], set()
         elif branch := _BRANCH.match(text):
-            place = len(branch["left"])
-            first = place if first is None else first
-            depth = max(place - first, 0) // _LEVEL
+            column = len(branch["left"])
+            first_column = column if first_column is None else first_column
+            depth = max(column - first_column, 0) // _LEVEL_COLUMNS
             if depth > len(names) or depth in ended:
                 return
             ended = {level for level in ended if level < depth} | ({depth} if branch["sign"] in "└`" else set())
             del names[depth:]
             if branch["group"]:
                 names.append(branch["group"])
-            elif len(found) < MAX_PROCESSES:
+            elif len(facts) < MAX_PROCESSES:
                 path = "/".join([root, *names]) or "/"
                 cite = source.cite(number, text)
-                found.append(Fact("process.cgroup", path, cite, (("pid", branch["pid"]),), source.time))
-    yield from found
+                facts.append(Fact("process.cgroup", path, cite, (("pid", branch["pid"]),), source.time))
+    yield from facts
 
 
 SYSTEMD_CGLS = Parser(

@@ -1,43 +1,43 @@
-"""Settings of the running kernel outside of THP: sysctl, KSM, tuned.
+"""Kernel settings other than THP: sysctl, KSM, tuned, and the build configuration.
 
-Kernel settings of vm.* and a few of kernel.*: `sysctl -a`, sysctl.conf, the files of /proc/sys.
+Settings of vm.* and some of kernel.*: `sysctl -a`, sysctl.conf, the files of /proc/sys.
 
     vm.swappiness = 60
     /proc/sys/vm/zone_reclaim_mode:0
 
-Units as the kernel documents them (kilobytes, ratios, pages), kept as printed; several numbers on one line stay one
-text. sysctl.conf and sysctl.d say what is set at boot, not what holds now: their facts have the provenance `rc file`.
-A line there that means a file of /sys (kernel.mm.transparent_hugepage.enabled) sets nothing: rc.thp_write with the
-label broken. All of vm.* is read; of kernel.* NUMA balancing and the lockup detectors; the rest of the tree has nothing
-to do with memory. Source: sysctl(8), kernel tree, Documentation/admin-guide/sysctl.
+Units as the kernel documents them (kilobytes, ratios, pages), kept as printed; several numbers on one line remain one
+text. sysctl.conf and sysctl.d configure the boot, not the running kernel: their facts have the provenance `rc file`. A
+line there for a file of /sys (kernel.mm.transparent_hugepage.enabled) has no effect: it gives rc.thp_write with the
+label broken. All of vm.* is read; of kernel.* NUMA balancing and the lockup detectors; the other settings do not affect
+memory. Source: sysctl(8), kernel tree, Documentation/admin-guide/sysctl.
 
-/sys/kernel/mm/ksm: the merging of equal pages (KSM), one number per file.
+/sys/kernel/mm/ksm: merging of equal pages (KSM), one number per file.
 
     /sys/kernel/mm/ksm/run:1
     /sys/kernel/mm/ksm/pages_sharing:4096
 
 run, pages_to_scan and sleep_millisecs are settings (ksm.run ...); pages_shared, pages_sharing, pages_unshared,
 pages_volatile, ksm_zero_pages (6.6) are gauges in pages, full_scans and pages_scanned (6.6) counters: X becomes
-node_ksm_X. Other files are tuning of no account here (merge_across_nodes, max_page_sharing, stable_node_*, smart_scan,
-advisor_* from 6.8, general_profit in bytes). Source: kernel tree, mm/ksm.c, Documentation/admin-guide/mm/ksm.rst.
+node_ksm_X. Other tuning files are not read (merge_across_nodes, max_page_sharing, stable_node_*, smart_scan, advisor_*
+from 6.8, general_profit in bytes). Source: kernel tree, mm/ksm.c, Documentation/admin-guide/mm/ksm.rst.
 
-tuned's active profile and version: `tuned-adm active`, `tuned-adm list`, etc/tuned/active_profile, `rpm -q tuned`.
+Active profile and version of tuned: `tuned-adm active`, `tuned-adm list`, etc/tuned/active_profile, `rpm -q tuned`.
 
     Current active profile: throughput-performance
     tuned-2.4.1-1.el7.noarch
 
-RHEL 6 prints the state of its services below the profile. Where no profile is active, the value is `none`. Several
-merged profiles are one value with blanks. The file holds the name alone, so it is known by its path. Source:
+RHEL 6 prints the state of its services below the profile. If no profile is active, the value is `none`. Several merged
+profiles are one value with blanks. The file contains only the name, so it is identified by its path. Source:
 tuned-adm(8) of tuned 0.2 (RHEL 6) and 2.x.
 
-How the kernel was built: /boot/config-RELEASE, /proc/config.gz, or the lines that a grep took out of them.
+Build configuration of the kernel: /boot/config-RELEASE, /proc/config.gz, or lines that grep selected from them.
 
     CONFIG_TRANSPARENT_HUGEPAGE=y
     # CONFIG_TRANSPARENT_HUGEPAGE_ALWAYS is not set
     CONFIG_TRANSPARENT_HUGEPAGE_MADVISE=y
 
-Of an option that no line names nothing is said, but for one thing: where `grep HUGE` printed lines and none of them
-names TRANSPARENT_HUGEPAGE, the kernel does not know it. Its value is y; m and strings belong to others.
+A missing option gives no fact, with one exception: if `grep HUGE` printed lines and none of them has
+TRANSPARENT_HUGEPAGE, the kernel does not have it. Its value is y; m and strings occur for other options.
 Source: kernel tree, scripts/kconfig/confdata.c; mm/Kconfig.
 """
 
@@ -60,45 +60,45 @@ _SYSCTL_OPENS = re.compile(
 _MESSAGE = re.compile(r"sysctl: |[#;]")
 _SYSCTL_CONTINUES = re.compile(rf"{_SYSCTL_OPENS.pattern}|sysctl: ")
 _SYSCTL_FILE = re.compile(r"(?:^|/)proc/sys/((?:vm|kernel)/\w+)$")
-_TIGHT = re.compile(r"-?\w[\w./-]*=")  # as people write it into sysctl.conf; the command prints blanks around the sign
+_NO_BLANK = re.compile(r"-?\w[\w./-]*=")  # style of sysctl.conf; the command prints blanks around the sign
 _CONFIGURATION = re.compile(r"sysctl(?:\.d/[^/]+)?\.conf$")
 _WANTED = re.compile(
     r"vm\.[\w.]+$|kernel\.(?:numa_\w+|hung_task_\w+|softlockup_\w+|hardlockup_\w+|watchdog\w*|nmi_watchdog)$"
 )
-_OF_SYSFS = re.compile(r"kernel\.mm\.(?:redhat_)?transparent_hugepage\.((?:khugepaged\.)?\w{1,40})$")
+_SYSFS_NAME = re.compile(r"kernel\.mm\.(?:redhat_)?transparent_hugepage\.((?:khugepaged\.)?\w{1,40})$")
 _NUMBER = re.compile(r"-?\d{1,19}$")
 
 
 @with_errors("sysctl")
 def parse_sysctl(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """sysctl.NAME for each setting that is read."""
-    configured = _CONFIGURATION.search(source.path or source.member)
-    single = _SYSCTL_FILE.search(source.path)
+    """Yield sysctl.NAME for each setting that is read."""
+    is_configuration = _CONFIGURATION.search(source.path or source.member)
+    file = _SYSCTL_FILE.search(source.path)
     for number, line in lines:
-        name, text = _pair(line, single[1] if single else "")
+        name, text = _parse_pair(line, file[1] if file else "")
         if not name:
             if line.strip() and not _MESSAGE.match(line.strip()):
                 odd.note(number, line, "not a `name = value` line")
-        elif configured and (knob := _OF_SYSFS.match(name)):
+        elif is_configuration and (knob := _SYSFS_NAME.match(name)):
             labels = (("setting", f"thp.{knob[1]}"), ("path", source.path or source.member), ("broken", "sysctl"))
             yield Fact("rc.thp_write", text, source.cite(number, line), labels, source.time, "rc file")
         elif _WANTED.match(name):
-            value = _value(text)
+            value = _parse_value(text)
             if value is None:
                 odd.note(number, line, "a value that is neither numbers nor one word; it is left out")
                 continue
-            how = "rc file" if configured or _TIGHT.match(line) else ""
-            yield Fact(f"sysctl.{name}", value, source.cite(number, line), time=source.time, provenance=how)
+            provenance = "rc file" if is_configuration or _NO_BLANK.match(line) else ""
+            yield Fact(f"sysctl.{name}", value, source.cite(number, line), time=source.time, provenance=provenance)
 
 
-def _pair(line: str, single: str) -> tuple[str, str]:
-    """Name and value of a line; `single` is the setting whose file this is."""
-    if found := _GREP.match(line) or _LINE.match(line):
-        return found[1].replace("/", "."), found[2].strip()
-    return single.replace("/", "."), line.strip()
+def _parse_pair(line: str, file_setting: str) -> tuple[str, str]:
+    """Return name and value of a line; `file_setting` is the setting if the file is one of /proc/sys."""
+    if pair := _GREP.match(line) or _LINE.match(line):
+        return pair[1].replace("/", "."), pair[2].strip()
+    return file_setting.replace("/", "."), line.strip()
 
 
-def _value(text: str) -> int | str | None:
+def _parse_value(text: str) -> int | str | None:
     if _NUMBER.match(text):
         return int(text)
     words = text.split()
@@ -128,7 +128,7 @@ _KSM_SYSFS_CONTINUES = re.compile(rf"{_KSM_SYSFS_OPENS.pattern}|\d{{1,19}}\s*$")
 
 @snapshots("ksm_sysfs")
 def parse_ksm_sysfs(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A fact per setting, and one sample of the system per snapshot."""
+    """Yield a fact per setting, and one sample of the system per snapshot."""
     rows = ValueRows(source, KSM_SYSFS.name, "system")
     for number, line, path, text in lines_of_files(source, lines):
         file = _KSM_SYSFS_FILE.search(path)
@@ -164,7 +164,7 @@ _OTHER = re.compile(
 
 @with_errors("tuned")
 def parse_tuned(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """tuned.profile and tuned.version."""
+    """Yield tuned.profile and tuned.version."""
     is_file = re.search(r"active[-_]profile$", source.path)
     for number, line in lines:
         text, cite = line.strip(), source.cite(number, line)
@@ -196,43 +196,38 @@ _CONFIG_SET = re.compile(
 _CONFIG_UNSET = re.compile(rf"{_CONFIG_PREFIX}# (?P<option>CONFIG_[A-Za-z0-9_]{{1,100}}) is not set$")
 _THP = "CONFIG_TRANSPARENT_HUGEPAGE"
 _DEFAULTS = {f"{_THP}_{name.upper()}": name for name in ("always", "madvise", "never")}
-_CONFIG_RELEASE = re.compile(
-    r"config-(?P<release>[\w.+~-]{3,100})"
-)  # what kernel the file is of: several may be installed
+_CONFIG_RELEASE = re.compile(r"config-(?P<release>[\w.+~-]{3,100})")  # several kernels may be installed
 _CONFIG_FIRST = re.compile(r"# Automatically generated (?:file|make config)")
 _GREP_HUGE = re.compile(r"\bz?[ef]?grep\b(?!.* -[a-zA-Z]*v).{0,80}?\bHUGE(?:PAGE)?\b.{0,80}config")
 
 
 @with_errors(KERNEL_CONFIG_NAME)
 def parse_kernel_config(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
-    """Whether the kernel has transparent huge pages, and the value of `enabled` that it starts with."""
-    huge = 0
+    """Yield whether the kernel has transparent huge pages, and the value of `enabled` at boot."""
     first: tuple[int, str] | None = None
-    named = False
-    of = _CONFIG_RELEASE.search(source.path) or _CONFIG_RELEASE.search(source.command)
-    labels = (("release", of["release"]),) if of else ()
+    has_huge = has_thp = False  # whether a line names an option of huge pages, and of transparent huge pages
+    release = _CONFIG_RELEASE.search(source.path) or _CONFIG_RELEASE.search(source.command)
+    labels = (("release", release["release"]),) if release else ()
     for number, text in lines:
         line = text.strip()
-        found = _CONFIG_SET.match(line) or _CONFIG_UNSET.match(line)
-        if found is None:
+        match = _CONFIG_SET.match(line) or _CONFIG_UNSET.match(line)
+        if match is None:
             if line and not line.startswith("#"):
                 errors.note(number, text, "not a line of a kernel's configuration")
             continue
-        option, is_set = found["option"], found.re is _CONFIG_SET
-        first, huge = first or (number, text), huge + ("HUGE" in option)
+        option, is_yes = match["option"], match.re is _CONFIG_SET and match["value"] == "y"
+        first = first or (number, text)
+        has_huge, has_thp = has_huge or "HUGE" in option, has_thp or option.startswith(_THP)
         cite = source.cite(number, text)
         if option == _THP:
-            named = True
-            yield Fact("kernel.thp_built_in", "yes" if is_set and found["value"] == "y" else "no", cite, labels)
-        elif option in _DEFAULTS and is_set and found["value"] == "y":
+            yield Fact("kernel.thp_built_in", "yes" if is_yes else "no", cite, labels)
+        elif option in _DEFAULTS and is_yes:
             yield Fact("kernel.thp_default", _DEFAULTS[option], cite, labels)
-        named = named or option.startswith(_THP)
-    if first and huge and not named and _GREP_HUGE.search(source.command):
+    if first and has_huge and not has_thp and _GREP_HUGE.search(source.command):
         yield Fact("kernel.thp_built_in", "no", source.cite(*first), labels)
 
 
 def _is_config_line(text: str) -> bool:
-    """Lines of a configuration, its headings, and the empty lines between."""
     line = text.strip()
     return not line or line.startswith("#") or bool(_CONFIG_SET.match(line))
 

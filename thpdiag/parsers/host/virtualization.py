@@ -1,4 +1,4 @@
-r"""What runs guests and containers says of a host: virsh, kubectl, esxtop, the agent of Azure.
+r"""Virtualization and container platforms: virsh, kubectl, esxtop, the agent of Azure.
 
 virsh on the host of virtual machines: dominfo, list, dumpxml.
 
@@ -6,13 +6,13 @@ virsh on the host of virtual machines: dominfo, list, dumpxml.
     Name:           guest1                   <memoryBacking>                 -------------------------
     State:          running                    <hugepages>                    2    guest1   running
 
-A guest that runs makes the host one of virtual machines, whose makers want huge pages there. Not so a guest whose
-memory is of reserved huge pages (memoryBacking), which dumpxml alone tells. An `id` is that of a running guest.
-Sizes are not used: what a guest's balloon holds is how it was started, or what happens now, which one output cannot
-tell. dommemstat is not read: its faults and swap are those of the guest, and its rss leaves out reserved huge pages.
+A running guest identifies the host as one of virtual machines, for which huge pages are recommended. A guest whose
+memory consists of reserved huge pages (memoryBacking, printed by dumpxml only) does not. Only running guests have an
+`id`. Sizes are not used: one output cannot show whether a balloon was configured or was inflated later. dommemstat is
+not read: its faults and swap are those of the guest, and its rss excludes reserved huge pages.
 Source: libvirt tools/virsh-domain-monitor.c (cmdDominfo, cmdList), docs/formatdomain; recorded with 9.0.0.
 
-kubectl (or oc) describe node: what Kubernetes knows of a host.
+kubectl (or oc) describe node: the description of a host in Kubernetes.
 
     Name:               worker-1
     Roles:              worker
@@ -26,12 +26,12 @@ kubectl (or oc) describe node: what Kubernetes knows of a host.
       OS Image:           Red Hat Enterprise Linux CoreOS 414.92.202403270157-0 (Plow)
       Architecture:       amd64
 
-Each node is a host. Capacity is what the host has, Allocatable what is left for pods: of that nothing is used. The
-hugepages of a size are those that were reserved (hugetlbfs); of two sizes /proc/meminfo would count one, so then
-neither is taken. A condition (MemoryPressure) is the kubelet's own judgment, by thresholds that stand elsewhere.
-Varies: blanks before the rows. Source: kubectl pkg/describe/describe.go (describeNode), 1.10 to 1.31.
+Each node is a host. Capacity is the size of the host; Allocatable, the part for pods, is not used. hugepages of a size
+are reserved pages (hugetlbfs); /proc/meminfo counts one size only, so if two are in use neither is read. A condition
+(MemoryPressure) is a decision of the kubelet, whose thresholds are not shown. Varies: blanks before the rows. Source:
+kubectl pkg/describe/describe.go (describeNode), 1.10 to 1.31.
 
-kubectl describe pod, kubectl get events: containers that the kernel ended at their limit of memory.
+kubectl describe pod, kubectl get events: containers that the kernel killed at their memory limit.
 
     Node:         worker-3/10.0.0.13
     Containers:
@@ -41,30 +41,30 @@ kubectl describe pod, kubectl get events: containers that the kernel ended at th
     LAST SEEN   TYPE      REASON       OBJECT          MESSAGE
     12m         Warning   OOMKilling   node/worker-3   Memory cgroup out of memory: Killed process 12345 (java) ...
 
-Ages are no dates. The host is the node that is named, not the one where kubectl ran. SystemOOM is of the whole node.
+Ages are not dates. The host is the named node, not the machine on which kubectl ran. SystemOOM concerns the whole node.
 Reconstructed from kubectl pkg/describe/describe.go (describeContainers), pkg/printers events, node-problem-detector
 (OOMKilling), 1.20 to 1.31.
 
-esxtop -b: what the host of virtual machines, VMware ESXi, gives to each of them, as CSV.
+esxtop -b on VMware ESXi: CPU and memory of each virtual machine, as CSV.
 
     "(PDH-CSV 4.0) (UTC)(0)","\\esx1\Memory\Memory Overcommit (1 Minute Avg)","\\esx1\Group Cpu(4711:db1)\% Ready",...
     "11/20/2026 09:54:16","0.41","38.20",...
 
-One column per counter of each guest, many thousands of them; a guest is a group of worlds, named by number and name.
-Units: percent of one CPU, summed over the worlds of a group; MBytes. Ready is the time that a virtual CPU could run and
-had no CPU. By world it is that of a virtual CPU (vmx-vcpu-0); of a group alone it is divided by its members, of which
-not all are virtual CPUs: that is the least it can be. The balloon (memctl) is memory that a guest gave back, swapped is
-what the host took without asking. The first row has averages since the host's boot and is left out.
-Nothing is taken for the guest that is looked at: which of them that is the file does not say. No host name is taken.
+One column per counter of each guest, many thousands; a guest is a group of worlds, identified by number and name.
+Units: percent of one CPU, summed over the worlds of a group; MBytes. Ready is the time in which a virtual CPU could run
+but had no CPU. With columns by world it is that of the virtual CPUs (vmx-vcpu-0); with groups only, the value is
+divided by the members, not all of which are virtual CPUs, so it is a lower bound. The balloon (memctl) is memory that a
+guest returned, swapped is memory that the host swapped out. The first row has averages since boot and is left out.
+The file does not identify the guest under analysis, so no guest is treated as the host. No host name is read.
 Source: VMware, Interpreting esxtop statistics; column names of 5.5 to 8.0.
 
-waagent.log: the agent of Azure in a guest.
+waagent.log: the log of the Azure agent in a guest.
 
     2026-11-20T09:54:16.302123Z INFO Daemon Daemon Azure Linux Agent Version: 2.2.46
     2026/11/20 09:54:16.302123 INFO Azure Linux Agent Version:2.2.18
 
-Where it runs the host is a guest of Azure, on Hyper-V. Distribution and version are those of the time of the line, and
-the log is rotated by months; both are left to other files. Of memory the agent tells only its own.
+A host with this agent is a guest of Azure, on Hyper-V. Distribution and version are those at the time of the line, and
+the log covers months, so other files are used for both. The agent reports only its own memory.
 Source: Azure/WALinuxAgent, azurelinuxagent/common/logger.py, azurelinuxagent/daemon/main.py, 2.2 to 2.15.
 """
 
@@ -85,20 +85,20 @@ _DOMINFO_ROW = re.compile(
     r"(?:Id|Name|UUID|OS Type|State|CPU\(s\)|CPU time|(?:Max|Used) memory|Persistent|Autostart(?: Once)?|Managed save"
     r"|Security (?:model|DOI|label)|Messages):(?: |\s*$)"
 )
-_RUNS = re.compile(r"State:\s{1,20}running\s*$| {1,3}\d{1,6} {1,6}\S.{0,250}\s{2,}running\s*$")
+_RUNNING = re.compile(r"State:\s{1,20}running\s*$| {1,3}\d{1,6} {1,6}\S.{0,250}\s{2,}running\s*$")
 _LIST_HEAD = re.compile(r" Id +Name +State\s*$")
-_LISTED = re.compile(r" (?:\d{1,6}|-) {2,6}\S|-{20,}\s*$")
+_LIST_ROW = re.compile(r" (?:\d{1,6}|-) {2,6}\S|-{20,}\s*$")
 _DOMAIN = re.compile(r"<domain type=['\"](?:kvm|qemu)['\"](?P<id> id=['\"]\d{1,6}['\"])?")
 _RESERVED_PAGES = re.compile(r"\s*<hugepages\b")
 _XML = re.compile(r"\s*<[/!\w]|\s{2,}\S")
 
 
 def parse_virsh(source: Source, lines: Lines) -> Iterator[Record]:
-    """`app`: that virtual machines run here."""
+    """Yield `app` if virtual machines run on the host."""
     running: tuple[int, str] | None = None
     for number, text in lines:
-        found = _DOMAIN.match(text)
-        if _RUNS.match(text) or (found and found["id"]):
+        domain = _DOMAIN.match(text)
+        if _RUNNING.match(text) or (domain and domain["id"]):
             running = running or (number, text)
         elif _RESERVED_PAGES.match(text):
             return
@@ -109,7 +109,7 @@ def parse_virsh(source: Source, lines: Lines) -> Iterator[Record]:
 VIRSH = Parser(
     "virsh", "virsh dominfo, list and dumpxml", parse_virsh,
     opens=re.compile(rf"Id: {{8,16}}(?:\d{{1,6}}|-)\s*$|{_LIST_HEAD.pattern}|{_DOMAIN.pattern}"),
-    continues=any_of(_DOMINFO_ROW, _LIST_HEAD, _LISTED, _XML),
+    continues=any_of(_DOMINFO_ROW, _LIST_HEAD, _LIST_ROW, _XML),
 )  # fmt: skip
 
 
@@ -125,8 +125,8 @@ _NODE_FACTS = {"Kernel Version": "kernel.release", "OS Image": "os.name", "Archi
 
 
 @with_errors(KUBECTL_NODE_NAME)
-def parse_kubectl_node(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Facts of the host, and its memory."""
+def parse_kubectl_node(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield facts of each host, and its memory."""
     section, first, memory = "", (0, ""), 0.0
     reserved: dict[float, float] = {}
     for number, text in lines:
@@ -144,7 +144,7 @@ def parse_kubectl_node(source: Source, lines: Lines, odd: ParseErrors) -> Iterat
             size, page = parse_quantity(value), parse_quantity(key.partition("-")[2])
             first = first if first[0] else (number, text)
             if size is None:
-                odd.note(number, text, "not a size of memory")
+                errors.note(number, text, "not a size of memory")
             elif page:
                 reserved[page.value] = size.value
             else:
@@ -171,7 +171,7 @@ KUBECTL_NODE = Parser(
 
 
 KUBECTL_POD_NAME = "kubectl_pod"
-_OF_A_GROUP = {"constraint": "CONSTRAINT_MEMCG"}
+_CGROUP_FIELDS = {"constraint": "CONSTRAINT_MEMCG"}
 _POD_REASON = re.compile(r"\s{6,16}Reason:\s+(?P<reason>\w{1,40})\s*$")
 _POD_NODE = re.compile(r"Node:\s+(?P<node>[a-z0-9][a-z0-9.-]{0,252})(?:/\S{1,60})?\s*$")
 _POD_CONTAINER = re.compile(r"\s{2}(?P<name>[a-z0-9][a-z0-9.-]{0,62}):\s*$")
@@ -184,34 +184,33 @@ _KILLED_PROCESS = re.compile(r"(?:[Kk]illed process \d{1,10} \(|victim process: 
 
 
 @with_errors(KUBECTL_POD_NAME)
-def parse_kubectl_pod(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """host.name, and oom_kill of each container that ended so and of each event that shows one, all of one node."""
+def parse_kubectl_pod(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield host.name, and oom_kill for each killed container and each such event, if all are of one node."""
     container, nodes = "", dict[str, tuple[int, str]]()
     kills: list[Event] = []
     for number, text in lines:
         fields: dict[str, str] = {}
-        if found := _POD_NODE.match(text):
-            nodes.setdefault(found["node"], (number, text))
-        elif found := _POD_CONTAINER.match(text):
-            container = found["name"]
-        elif (found := _POD_REASON.match(text)) and found["reason"] == "OOMKilled":
-            fields = {"comm": container, **_OF_A_GROUP}
-        elif found := _KILLED_EVENT.match(text):
-            nodes.setdefault(found["object"].removeprefix("node/"), (number, text))
-            who = _KILLED_PROCESS.search(found["message"])
-            fields = {"comm": printable(who["comm"]) if who else ""}
-            if "cgroup" in found["message"]:
-                fields |= _OF_A_GROUP
+        if match := _POD_NODE.match(text):
+            nodes.setdefault(match["node"], (number, text))
+        elif match := _POD_CONTAINER.match(text):
+            container = match["name"]
+        elif (match := _POD_REASON.match(text)) and match["reason"] == "OOMKilled":
+            fields = {"comm": container, **_CGROUP_FIELDS}
+        elif match := _KILLED_EVENT.match(text):
+            nodes.setdefault(match["object"].removeprefix("node/"), (number, text))
+            process = _KILLED_PROCESS.search(match["message"])
+            fields = {"comm": printable(process["comm"]) if process else ""}
+            if "cgroup" in match["message"]:
+                fields |= _CGROUP_FIELDS
         if fields:
             kills.append(Event("oom_kill", source.cite(number, text), source.time, fields))
-    if kills and len(nodes) == 1:  # not where kubectl ran
-        ((node, place),) = nodes.items()
-        yield Fact("host.name", node, source.cite(*place), time=source.time)
+    if kills and len(nodes) == 1:
+        ((node, line),) = nodes.items()
+        yield Fact("host.name", node, source.cite(*line), time=source.time)
         yield from kills
     elif kills:
-        odd.note(
-            kills[0].cite.line or 0, kills[0].cite.text, "ended at its limit, on a node that is not shown, or several"
-        )
+        cite, reason = kills[0].cite, "ended at its limit, on a node that is not shown, or several"
+        errors.note(cite.line or 0, cite.text, reason)
 
 
 KUBECTL_POD = Parser(
@@ -226,7 +225,7 @@ ESXTOP_NAME = "esxtop"
 MAX_GUESTS = 500
 MAX_ROW_BYTES = 32 << 20
 _ESXTOP_HEAD = re.compile(r'"\(PDH-CSV 4\.0\) \([^"]{1,60}","\\\\[^"\\]{1,255}\\')
-_OF_ESX = re.compile(r"\\(?:Group Cpu\(|Physical Cpu Load\\|Memory\\Memory Overcommit)")
+_ESX_COUNTER = re.compile(r"\\(?:Group Cpu\(|Physical Cpu Load\\|Memory\\Memory Overcommit)")
 _COUNTER = re.compile(
     r"\\\\[^\\]{1,255}\\(?:(?P<vcpu>Vcpu)\((?P<of>\d{1,10}:[^:]{1,255}):\d{1,10}:vmx-vcpu-\d{1,3}[^)]{0,255}\)\\% Ready"
     r"|Group Cpu\((?P<cpu>\d{1,10}:[^)]{1,255})\)\\(?P<group>% Ready|Members)"
@@ -236,16 +235,16 @@ _ESXTOP_ROW = re.compile(r'"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d"(?:,|$)')
 
 
 class _Column(NamedTuple):
-    """Where a number of a guest stands, and what it is."""
+    """The position of a column, its guest, and its counter."""
 
-    place: int
+    position: int
     guest: str
-    what: str
+    counter: str
 
 
 @with_errors(ESXTOP_NAME)
-def parse_esxtop(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """Facts guest.cpu_ready_ratio, guest.balloon_bytes and guest.swapped_bytes of each guest: means of all rows."""
+def parse_esxtop(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield guest.cpu_ready_ratio, guest.balloon_bytes and guest.swapped_bytes of each guest: means of all rows."""
     columns, width, first, skipped = list[_Column](), 0, (0, ""), (0, "")
     sums: dict[tuple[str, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
     for number, text in lines:
@@ -258,12 +257,12 @@ def parse_esxtop(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Rec
                 continue
             first = first if first[0] else (number, text)
             for column in columns:
-                value = parse_number(cells[column.place])
+                value = parse_number(cells[column.position])
                 if value is not None and value < 1e9:
-                    total = sums[column.guest, column.what]
+                    total = sums[column.guest, column.counter]
                     total[0], total[1] = total[0] + value, total[1] + 1
         elif text.strip():
-            odd.note(number, text, "a row of esxtop with other columns than its head")
+            errors.note(number, text, "a row of esxtop with other columns than its head")
     means = {key: total / count for key, (total, count) in sums.items()}
     yield from _guest_facts(source, means, first)
 
@@ -276,39 +275,39 @@ def _csv_cells(text: str) -> list[str]:
 
 
 def _guest_columns(titles: Sequence[str]) -> list[_Column]:
-    """The columns that are used, of the first guests."""
-    found: list[_Column] = []
+    """Return the columns that are used, of at most `MAX_GUESTS` guests."""
+    columns: list[_Column] = []
     guests: set[str] = set()
-    for place, title in enumerate(titles):
+    for index, title in enumerate(titles):
         match = _COUNTER.match(title)
         guest = (match["of"] or match["cpu"] or match["memory"]) if match else ""
         if not match or (guest not in guests and len(guests) >= MAX_GUESTS):
             continue
         guests.add(guest)
-        found.append(_Column(place, guest, match["vcpu"] or match["group"] or match["size"].partition(" ")[0]))
-    return found
+        columns.append(_Column(index, guest, match["vcpu"] or match["group"] or match["size"].partition(" ")[0]))
+    return columns
 
 
 def _guest_facts(source: Source, means: dict[tuple[str, str], float], first: tuple[int, str]) -> Iterator[Fact]:
     cite = source.cite(*first)
-    for guest in dict.fromkeys(guest for guest, what in means if what in ("Vcpu", "Memctl", "Swapped")):
+    for guest in dict.fromkeys(guest for guest, counter in means if counter in ("Vcpu", "Memctl", "Swapped")):
         labels = (("guest", printable(guest.partition(":")[2])),)
         ready, members = means.get((guest, "% Ready")), means.get((guest, "Members"), 0.0)
-        least = ready / members if ready is not None and members >= 1 else None
-        percent = means.get((guest, "Vcpu"), least)
+        lower_bound = ready / members if ready is not None and members >= 1 else None
+        percent = means.get((guest, "Vcpu"), lower_bound)
         if percent is not None and percent <= 100:
             yield Fact("guest.cpu_ready_ratio", round(percent / 100, 4), cite, labels)
-        for what, name in (("Memctl", "guest.balloon_bytes"), ("Swapped", "guest.swapped_bytes")):
-            if (guest, what) in means:
-                yield Fact(name, round(means[guest, what] * 2**20), cite, labels)
+        for counter, name in (("Memctl", "guest.balloon_bytes"), ("Swapped", "guest.swapped_bytes")):
+            if (guest, counter) in means:
+                yield Fact(name, round(means[guest, counter] * 2**20), cite, labels)
 
 
 ESXTOP = Parser(
     ESXTOP_NAME, "esxtop in batch mode", parse_esxtop, opens=_ESXTOP_HEAD, continues=_ESXTOP_ROW.match,
-    confirm=lambda ahead: _OF_ESX.search(ahead[0]),
+    confirm=lambda ahead: _ESX_COUNTER.search(ahead[0]),
 )  # fmt: skip
 ESXTOP_BULK = member_parser(
-    ESXTOP, lambda _path, head, _size: _OF_ESX.search(head.decode("latin-1")), MAX_ROW_BYTES,
+    ESXTOP, lambda _path, head, _size: _ESX_COUNTER.search(head.decode("latin-1")), MAX_ROW_BYTES,
     re.compile(rb'(?:\xef\xbb\xbf)?"\(PDH-CSV 4\.0\) \('),
 )  # fmt: skip
 
@@ -322,7 +321,7 @@ _AGENT = re.compile(
 
 
 def parse_waagent(source: Source, lines: Lines) -> Iterator[Record]:
-    """host.hypervisor, at the first line in which the agent names itself."""
+    """Yield host.hypervisor at the first line in which the agent names itself."""
     for number, line in lines:
         if _AGENT.match(line):
             yield Fact("host.hypervisor", "hyperv", source.cite(number, line))

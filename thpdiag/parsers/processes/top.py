@@ -34,7 +34,7 @@ from thpdiag.model import Clock, Entity, Fact, Listing, Moment, Record, Sample
 from thpdiag.model.parser import BulkParser, Content, Foreign, Lines, Parser, RowLines, Source
 from thpdiag.parsers._cpu import cpu_ratios, cpu_seconds, is_plausible, process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors, any_of, parse_command, with_errors
-from thpdiag.parsers._time import DAY, UNDER_A_MINUTE, DayClock, day_seconds
+from thpdiag.parsers._time import DAY, MAX_UNDER_A_MINUTE, DayClock, day_seconds
 from thpdiag.parsers._units import (
     NAN,
     Column,
@@ -271,7 +271,7 @@ class Frames:
             self.values["node_load1"] = value
         up = uptime_seconds(text)
         if self.frames == 1 and up is not None:
-            yield Fact("uptime.seconds", up or UNDER_A_MINUTE, self.source.cite(line, text), time=self.time)
+            yield Fact("uptime.seconds", up or MAX_UNDER_A_MINUTE, self.source.cite(line, text), time=self.time)
 
     def cpu(self, line: int, text: str) -> Iterator[Record]:
         cpu = cpu_values(text)

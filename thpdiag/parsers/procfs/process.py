@@ -1,24 +1,25 @@
-r"""One process in /proc: stat, status, smaps.
+r"""Files of /proc about one process: stat, status, smaps, numa_maps; pmap and thpmaps.
 
-/proc/PID/stat: one process on one line, fields by position; also many processes, or one again and again.
+/proc/PID/stat: one process per line, fields by position; also many processes, or one process repeatedly.
 
     2001 (my file) S 1888 2001 1888 34816 2001 4202496 428 0 0 0 0 0 0 0 20 0 1 0 75513 115900416 297 ...
 
-The command may hold blanks, brackets and newlines, so fields count from the last `) STATE `. Units: faults are counts,
-CPU times ticks of 1/100 s, the start is in ticks since boot, vsize bytes, rss pages, taken as 4096 bytes (wrong on
-kernels with 64 KiB pages: RHEL on ppc64le and aarch64 before 9). rss may lag VmRSS of /proc/PID/status by some pages.
-Source: kernel tree, fs/proc/array.c.
+The command may contain blanks, brackets and newlines, so fields are counted from the last `) STATE `. Units: faults are
+counts, CPU times ticks of 1/100 s, the start is in ticks since boot, vsize bytes, rss pages, assumed to be 4096 bytes
+(wrong on kernels with 64 KiB pages: RHEL on ppc64le and aarch64 before 9). rss may lag VmRSS of /proc/PID/status by
+some pages. Source: kernel tree, fs/proc/array.c.
 
-/proc/PID/status: memory and threads of one process, one `Name:<tab>value` per line; also grep'ed lines and loops.
+/proc/PID/status: memory and threads of one process, one `Name:<tab>value` per line; also excerpts by grep and repeated
+output.
 
     VmRSS:          1700 kB
     Threads:    1
 
 Units: kB is 1024 bytes. VmSwap exists from 2.6.34 (and on RHEL 6), RssAnon, RssFile and RssShmem from 4.5; THP_enabled
-(5.0 class) is 0 for a process that may have no huge pages. The context switches (from 2.6.23) are those of the main
-thread. Kernel threads have no Vm lines. The process is named by the Pid line, else by the path; when an excerpt has
-neither, its pid is `?`. In the name of a command the kernel prints a newline as \n and a backslash as \\. Source:
-kernel tree, fs/proc/array.c and task_mmu.c.
+(since about 5.0) is 0 for a process that may not use huge pages. The context switches (from 2.6.23) are those of the
+main thread. Kernel threads have no Vm lines. The pid comes from the Pid line, else from the path; in an excerpt with
+neither it is `?`. In the name of a command the kernel prints a newline as \n and a backslash as \\. Source: kernel
+tree, fs/proc/array.c and task_mmu.c.
 
 /proc/PID/smaps and smaps_rollup: memory of one process by mapping, summed here over its mappings.
 
@@ -26,31 +27,29 @@ kernel tree, fs/proc/array.c and task_mmu.c.
     AnonHugePages:      2048 kB
 
 Units: kB is 1024 bytes. AnonHugePages from 2.6.38 and on RHEL 6, LazyFree from 4.12, smaps_rollup (one mapping named
-[rollup]) from 4.14. A file has no pid inside: it comes from the path or grep's prefix, else it is `?`. A new snapshot
-begins where the addresses start again, with each [rollup], or in grep'ed rollups where a key repeats. VmFlags (from
-3.8) closes a mapping: `hg` in it is memory that asked for huge pages (MADV_HUGEPAGE). The sizes of all mappings are the
-virtual size, if none is missing: [stack] stands near the end. Source: kernel tree,
+[rollup]) from 4.14. The file does not contain the pid: it comes from the path or grep's prefix, else it is `?`. A new
+snapshot begins where the addresses restart, with each [rollup], or, in rollups printed by grep, where a key repeats.
+VmFlags (from 3.8) ends a mapping: `hg` marks memory for which huge pages were requested (MADV_HUGEPAGE). The sum of all
+sizes is the virtual size if no mapping is missing; [stack] near the end shows that. Source: kernel tree,
 fs/proc/task_mmu.c.
 
-A sum over smaps that awk made, known by the command above it:
+Sums over smaps computed by awk, identified by the command above them:
 
     # grep AnonHugePages /proc/4711/smaps | awk '{s+=$2} END {print s/1024 " MB"}'
     1284 MB
 
-Units: what the command makes of the kilobytes of smaps by its divisions and products; a unit in the text is not
-believed. A sum over all processes (`/proc/*/smaps`) counts shared memory several times and is not used.
+Units: the kilobytes of smaps after the divisions and multiplications in the command; a unit in the output is ignored. A
+sum over all processes (`/proc/*/smaps`) counts shared memory several times and is not used.
 
-Mappings of one process, summed here: numa_maps, pmap, thpmaps.
-
-/proc/PID/numa_maps: pages of each mapping by NUMA node.
+/proc/PID/numa_maps: pages of each mapping by NUMA node, summed here over the mappings.
 
     7f3c2a000000 default anon=512 dirty=512 active=0 N0=500 N1=12 kernelpagesize_kB=4
     7f3c40000000 bind:0 file=/anon_hugepage\040(deleted) huge dirty=4 N0=4 kernelpagesize_kB=2048
 
-Units: pages of kernelpagesize_kB (from 3.13; older files are not read). `huge` is hugetlbfs; transparent huge pages are
-counted as 512 small ones and cannot be told from them. The sums are those of numastat -p, which reads this file;
-without hugetlbfs they are the resident memory. No sums are made of a list without its `stack`, which is cut or a choice
-of lines, nor of one with broken lines. Source: kernel tree, fs/proc/task_mmu.c (show_numa_map).
+Units: pages of kernelpagesize_kB (from 3.13; older files are not read). `huge` is hugetlbfs; a transparent huge page is
+counted as 512 small pages and cannot be distinguished from them. The sums are those of numastat -p, which reads this
+file; without hugetlbfs they are the resident memory. A list without `stack`, which is truncated or a selection of
+lines, and a list with malformed lines are not summed. Source: kernel tree, fs/proc/task_mmu.c (show_numa_map).
 
 pmap -x, -X, -XX: sizes of each mapping in KiB, and their sums in the last line.
 
@@ -60,8 +59,8 @@ pmap -x, -X, -XX: sizes of each mapping in KiB, and their sums in the last line.
                                                  ====== ====== ... ============= ...
                                                  135204 133080 ...        131072 ... KB
 
-Units: KiB; the names of -XX are those of smaps, -X leaves AnonHugePages and VmFlags out. The sums are taken from the
-last line; `hg` among VmFlags is memory that asked for huge pages. Plain pmap has no resident memory and is not read.
+Units: KiB; the names of -XX are those of smaps, -X omits AnonHugePages and VmFlags. The sums come from the last line;
+`hg` in VmFlags marks memory for which huge pages were requested. Plain pmap has no resident memory and is not read.
 Source: procps pmap.c, 3.3.17 to 4.0.4.
 
 thpmaps (kernel tree, tools/mm, 6.9): transparent huge pages of each mapping by size.
@@ -70,9 +69,9 @@ thpmaps (kernel tree, tools/mm, 6.9): transparent huge pages of each mapping by 
     0000004711: 00007f3c2a000000-00007f3c2e000000 rw-p 00000000 00:00 00000000
     anon-thp-pmd-aligned-2048kB:       65536 kB (100%)
 
-Units: KiB. `thp-pmd` of anonymous memory is AnonHugePages of smaps; smaller sizes (`thp-pte`) are no such pages. With
---rollup only sums are printed, which are those of a process if the command names one with --pid. What is 0 is not
-printed: without a line, a process has none. Source: tools/mm/thpmaps.
+Units: KiB. `thp-pmd` of anonymous memory is AnonHugePages of smaps; smaller sizes (`thp-pte`) are not included there.
+With --rollup only sums are printed, which are those of a process if the command names one with --pid. Zeros are not
+printed: a process without a line has none. Source: tools/mm/thpmaps.
 """
 
 from __future__ import annotations
@@ -88,17 +87,17 @@ from thpdiag.parsers._cpu import process_entity, task_name
 from thpdiag.parsers._lines import ParseErrors, any_of, count_of, matches, snapshots, with_errors
 from thpdiag.parsers._units import MAX_QUANTITY, NOT_A_COUNT, parse_count, parse_size
 
-PAGE = 4096
+PAGE_BYTES = 4096
 TICKS_PER_SECOND = 100
-MAX_LINES = 4  # a command of 15 bytes is rarely more than one line
+MAX_LINES = 4  # lines of one process; a command name of 15 bytes may contain newlines
 _STATE = "RSDZTtXxKWPIN"
-_BEGINS = re.compile(r"(?:\S{0,200}/stat:)?\d{1,10} \(")
-_WHOLE = re.compile(
+_STAT_BEGIN = re.compile(r"(?:\S{0,200}/stat:)?\d{1,10} \(")
+_STAT_LINE = re.compile(
     rf"(?:\S{{0,200}}/stat:)?(\d{{1,10}}) \((.{{0,64}})\) [{_STATE}]((?: -?\d+){{36,60}})\s*$", re.DOTALL
 )
-_TAIL = re.compile(rf".{{0,64}}\) [{_STATE}](?: -?\d+){{30,60}}\s*$")
+_STAT_TAIL = re.compile(rf".{{0,64}}\) [{_STATE}](?: -?\d+){{30,60}}\s*$")
 
-# position after the state, metric, factor
+# Index after the state, metric, factor.
 _FIELDS = (
     (6, "process_minor_faults_total", 1.0),
     (8, "process_major_faults_total", 1.0),
@@ -107,54 +106,54 @@ _FIELDS = (
     (16, "process_threads", 1.0),
     (18, "process_start_time_ticks", 1.0),
     (19, "process_virtual_memory_bytes", 1.0),
-    (20, "process_resident_memory_bytes", float(PAGE)),
+    (20, "process_resident_memory_bytes", float(PAGE_BYTES)),
 )
 
 
 @snapshots("pid_stat")
-def parse_pid_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per process and snapshot."""
+def parse_pid_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per process and snapshot."""
     pending: list[tuple[int, str]] = []
     for number, line in lines:
-        if _WHOLE.match(line) and not (pending and _match_block([*pending, (number, line)])):
-            _note_rest(pending, odd)
+        if _STAT_LINE.match(line) and not (pending and _match_block([*pending, (number, line)])):
+            _note_rest(pending, errors)
         pending.append((number, line))
-        if found := _match_block(pending):
-            yield from _process(source, pending[0], found, odd)
+        if match := _match_block(pending):
+            yield from _stat_sample(source, pending[0], match, errors)
             pending.clear()
         elif len(pending) >= MAX_LINES:
-            _note_rest(pending, odd)
-    _note_rest(pending, odd)
+            _note_rest(pending, errors)
+    _note_rest(pending, errors)
 
 
 def _match_block(lines: list[tuple[int, str]]) -> re.Match[str] | None:
-    return _WHOLE.match("\n".join(line for _, line in lines))
+    return _STAT_LINE.match("\n".join(line for _, line in lines))
 
 
-def _note_rest(pending: list[tuple[int, str]], odd: ParseErrors) -> None:
-    """Lines that came to no process, which are then forgotten."""
+def _note_rest(pending: list[tuple[int, str]], errors: ParseErrors) -> None:
+    """Note and drop lines that did not form a process."""
     for number, line in pending:
         if line.strip():
-            odd.note(number, line, "not a whole line of a process; it is left out")
+            errors.note(number, line, "not a whole line of a process; it is left out")
     pending.clear()
 
 
-def _process(source: Source, first: tuple[int, str], found: re.Match[str], odd: ParseErrors) -> Iterator[Sample]:
-    fields = found[3].split()
+def _stat_sample(source: Source, first: tuple[int, str], match: re.Match[str], errors: ParseErrors) -> Iterator[Sample]:
+    fields = match[3].split()
     values: dict[str, float] = {}
-    for position, name, factor in _FIELDS:
-        text = fields[position] if position < len(fields) else ""
-        if (value := count_of(*first, text, odd)) is not None:
+    for index, name, factor in _FIELDS:
+        text = fields[index] if index < len(fields) else ""
+        if (value := count_of(*first, text, errors)) is not None:
             values[name] = value * factor
     if values:
-        entity = (("pid", found[1]), ("comm", found[2]))
+        entity = (("pid", match[1]), ("comm", match[2]))
         yield Sample("process", values, source.cite(*first), PID_STAT.name, entity)
 
 
 PID_STAT = Parser(
-    "pid_stat", "/proc/PID/stat", parse_pid_stat, opens=_BEGINS,
-    confirm=lambda lines: any(_WHOLE.match("\n".join(lines[:count])) for count in range(1, MAX_LINES + 1)),
-    continues=re.compile(f"{_BEGINS.pattern}|{_TAIL.pattern}").match,
+    "pid_stat", "/proc/PID/stat", parse_pid_stat, opens=_STAT_BEGIN,
+    confirm=lambda lines: any(_STAT_LINE.match("\n".join(lines[:count])) for count in range(1, MAX_LINES + 1)),
+    continues=re.compile(f"{_STAT_BEGIN.pattern}|{_STAT_TAIL.pattern}").match,
 )  # fmt: skip
 
 
@@ -172,7 +171,7 @@ _PID_STATUS_OPENS = re.compile(
 )
 _PID_STATUS_LINE = re.compile(rf"\s*(?:\S{{0,200}}proc/([\w*]+)/(?:task/\w+/)?status:)?({_NAME}):(.*)$")
 _PID_STATUS_CONTINUES = re.compile(rf"\s*{_PID_STATUS_GREP}{_NAME}:")
-_OF_STATUS = re.compile(
+_STATUS_ONLY = re.compile(
     rf"\s*{_PID_STATUS_GREP}(?:(?:Vm|Rss)[A-Z]\w+:\s+\S+\s+kB|State:\s+[RSDTtZXIKWP] \([a-z ]+\)\s*$|"
     r"THP_enabled:\s+[01]\s*$)"
 )
@@ -186,20 +185,19 @@ _SIZES = {
     "VmLck": "process_locked_bytes",
 }
 _SWITCHES = ("voluntary_ctxt_switches", "nonvoluntary_ctxt_switches")
-_RUNS = "R"
 
 
 def _pid_status_confirm(lines: list[str]) -> object:
-    """Where the tab of a line became blanks (`Name: java` may be any text), lines that are like no others follow."""
-    if re.match(r"[^\t]*:\t", lines[0]) or _OF_STATUS.match(lines[0]):
+    """Require a line unique to this file if the tab was replaced by blanks, because `Name: java` may be any text."""
+    if re.match(r"[^\t]*:\t", lines[0]) or _STATUS_ONLY.match(lines[0]):
         return True
     rows = list(takewhile(_PID_STATUS_CONTINUES.match, lines))
-    return len(rows) > 1 and any(map(_OF_STATUS.match, rows))
+    return len(rows) > 1 and any(map(_STATUS_ONLY.match, rows))
 
 
 @dataclass(slots=True)
 class _StatusProcess:
-    """The process that is being read: the keys seen, the values with the place of the first, THP_enabled."""
+    """State of the current process: its keys, values, the citation of the first value, and THP_enabled."""
 
     pid: str
     comm: str = ""
@@ -211,50 +209,51 @@ class _StatusProcess:
     switches: dict[str, int] = field(default_factory=dict)
 
     def add_switches(self) -> None:
-        """How often it left a CPU: a task that sleeps, and has not left one since the last look, has not run since.
+        """Add the context switches of a sleeping single-threaded process.
 
-        One that runs may have run all the time. The file counts those of one thread.
+        If the count of a sleeping task is the same in two snapshots, it did not run in between. A running task may have
+        run without a switch. The file counts the switches of one thread only.
         """
-        sleeps = self.state and self.state != _RUNS
-        if sleeps and self.values.get("process_threads") == 1 and len(self.switches) == len(_SWITCHES):
+        is_sleeping = self.state and self.state != "R"
+        if is_sleeping and self.values.get("process_threads") == 1 and len(self.switches) == len(_SWITCHES):
             self.values["process_context_switches_total"] = float(sum(self.switches.values()))
 
 
 @snapshots("pid_status")
-def parse_pid_status(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """One sample per process and snapshot, and what was last said of its huge pages."""
-    said: dict[str, Fact] = {}
-    for process in _processes(source, lines, odd):
-        who = process_entity(process.pid, process.comm)
+def parse_pid_status(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield one sample per process and snapshot, and the last process.thp_enabled of each process."""
+    thp_facts: dict[str, Fact] = {}
+    for process in _status_processes(source, lines, errors):
+        entity = process_entity(process.pid, process.comm)
         if process.thp is not None:
             value, cite = process.thp
-            said[process.pid] = Fact("process.thp_enabled", value, cite, who, time=source.time)
+            thp_facts[process.pid] = Fact("process.thp_enabled", value, cite, entity, time=source.time)
         process.add_switches()
         if process.first:
-            yield Sample("process", process.values, process.first, PID_STATUS.name, who)
-    yield from said.values()
+            yield Sample("process", process.values, process.first, PID_STATUS.name, entity)
+    yield from thp_facts.values()
 
 
-def _processes(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[_StatusProcess]:
+def _status_processes(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[_StatusProcess]:
     path = _PID_STATUS_PATH.search(source.path)
-    named = path[1] if path else "?"
-    process = _StatusProcess(named)
-    for number, line, found in matches(lines, _PID_STATUS_LINE, odd, "not a line of this file"):
-        prefix, key, text = found.groups()
-        other = prefix and prefix.isdigit() and prefix != process.pid
-        if process.keys and (key in process.keys or other):
+    path_pid = path[1] if path else "?"
+    process = _StatusProcess(path_pid)
+    for number, line, match in matches(lines, _PID_STATUS_LINE, errors, "not a line of this file"):
+        prefix, key, text = match.groups()
+        is_other = prefix and prefix.isdigit() and prefix != process.pid
+        if process.keys and (key in process.keys or is_other):
             yield process
-            process = _StatusProcess(named)
+            process = _StatusProcess(path_pid)
         if prefix and prefix.isdigit():
             process.pid = prefix
         process.keys.add(key)
-        if not _status_line(process, key, text.strip(), source.cite(number, line)):
-            odd.note(number, line, NOT_A_COUNT)
+        if not _parse_status_value(process, key, text.strip(), source.cite(number, line)):
+            errors.note(number, line, NOT_A_COUNT)
     yield process
 
 
-def _status_line(process: _StatusProcess, key: str, text: str, cite: Citation) -> bool:
-    """Whether the value could be read."""
+def _parse_status_value(process: _StatusProcess, key: str, text: str, cite: Citation) -> bool:
+    """Store a value; return False if it is invalid."""
     if key == "Name":
         process.comm = text.replace("\\n", "\n").replace("\\\\", "\\")
     elif key == "Pid" and text.isdigit():
@@ -306,24 +305,24 @@ SUMMED = {
     "Anonymous": "process_anon_mapped_bytes",
     "Pss_Anon": "process_anon_proportional_bytes",  # from 5.3 on, in smaps_rollup only
 }
-ASKED_HUGE = "process_asked_huge_bytes"
+MADVISED_HUGE = "process_asked_huge_bytes"
 
 
 def _smaps_confirm(lines: list[str]) -> object:
-    """An address line alone may be of /proc/PID/maps."""
+    """Require a size after an address line, which may also be one of /proc/PID/maps."""
     return not re.match(_MAPPING, lines[0]) or (len(lines) > 1 and re.match(r"(?:Size|Rss):", lines[1]))
 
 
 @dataclass(slots=True)
 class _SmapsProcess:
-    """The process that is being summed: the keys seen and the memory (Rss) of the mapping that is being read."""
+    """State of the current process: its sums, and the keys and resident memory (Rss) of the current mapping."""
 
     pid: str
     cite: Citation
     address: int = -1
     keys: set[str] = field(default_factory=set)
     resident: float | None = None
-    has_stack: bool = False  # which stands near the end of a file that was not cut
+    has_stack: bool = False  # [stack] is near the end, so the file is not truncated
     values: dict[str, float] = field(default_factory=dict)
 
     def sample(self) -> Iterator[Sample]:
@@ -337,50 +336,50 @@ class _SmapsProcess:
 
 
 @snapshots("smaps")
-def parse_smaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per process and snapshot."""
+def parse_smaps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per process and snapshot."""
     path = _SMAPS_PATH.search(source.path)
-    named = path[1] if path else "?"
+    path_pid = path[1] if path else "?"
     process: _SmapsProcess | None = None
-    for number, line, found in matches(lines, _SMAPS_LINE, odd, "not a line of this file"):
-        pid = found[1] if found[1] and found[1].isdigit() else named
-        if process is not None and _ends(process, pid, found, source.path):
+    for number, line, match in matches(lines, _SMAPS_LINE, errors, "not a line of this file"):
+        pid = match[1] if match[1] and match[1].isdigit() else path_pid
+        if process is not None and _is_next_snapshot(process, pid, match, source.path):
             yield from process.sample()
             process = None
         process = process or _SmapsProcess(pid, source.cite(number, line))
-        if found[2]:
-            process.address, process.resident = int(found[2], 16), None
+        if match[2]:
+            process.address, process.resident = int(match[2], 16), None
             process.keys.clear()
-            process.has_stack |= "[stack]" in found[0]
+            process.has_stack |= "[stack]" in match[0]
         else:
-            _smaps_value(process, number, found, odd)
+            _add_smaps_value(process, number, match, errors)
     if process:
         yield from process.sample()
 
 
-def _ends(process: _SmapsProcess, pid: str, found: re.Match[str], path: str) -> bool:
-    """Whether this line belongs to another process or snapshot than the lines before."""
+def _is_next_snapshot(process: _SmapsProcess, pid: str, match: re.Match[str], path: str) -> bool:
+    """Return whether this line belongs to another process or snapshot than the previous line."""
     if pid != process.pid:
         return True
-    if found[2]:
-        return "[rollup]" in found[0] or int(found[2], 16) <= process.address
-    return path.endswith("smaps_rollup") and SUMMED.get(found[3]) in process.values
+    if match[2]:
+        return "[rollup]" in match[0] or int(match[2], 16) <= process.address
+    return path.endswith("smaps_rollup") and SUMMED.get(match[3]) in process.values
 
 
-def _smaps_value(process: _SmapsProcess, number: int, found: re.Match[str], odd: ParseErrors) -> None:
-    key, text = found[3], (found[4] or "").strip()
-    if key == "VmFlags" and process.resident is not None:  # without its size nothing is known of a mapping
-        process.add(ASKED_HUGE, process.resident if "hg" in text.split() else 0.0)
+def _add_smaps_value(process: _SmapsProcess, number: int, match: re.Match[str], errors: ParseErrors) -> None:
+    key, text = match[3], (match[4] or "").strip()
+    if key == "VmFlags" and process.resident is not None:  # None if the Rss line is missing
+        process.add(MADVISED_HUGE, process.resident if "hg" in text.split() else 0.0)
         process.resident = None
     if key not in SUMMED:
         return
     if process.address >= 0 and key in process.keys:
-        odd.note(number, found.string, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
+        errors.note(number, match.string, "a second value in one mapping, perhaps of /proc/meminfo; it is left out")
         return
     process.keys.add(key)
     value = parse_size(text)
     if value is None:
-        odd.note(number, found.string, NOT_A_COUNT)
+        errors.note(number, match.string, NOT_A_COUNT)
         return
     process.add(SUMMED[key], value)
     if key == "Rss":
@@ -407,25 +406,24 @@ _KEYS = re.compile(rf"(?<!\w)({'|'.join(SUMMED)})(?!\w)")
 
 
 @with_errors(SMAPS_SUM)
-def parse_smaps_sum(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A sample of the process with the one sum."""
+def parse_smaps_sum(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield a sample of the process with the sum."""
     rows = [(number, text) for number, text in lines if text.strip()]
     path, keys = _SUM_PATH.search(source.path), set(_KEYS.findall(source.command))
-    summed = _SUM.search(_STRING.sub('""', source.command))
+    program = _SUM.search(_STRING.sub('""', source.command))
     value = _SUM_LINE.match(rows[0][1]) if len(rows) == 1 else None
     if not rows or path is None:
         return
     if "*" in path["pid"] or "self" in path["pid"]:
-        odd.note(
-            *rows[0], "a sum over smaps of all processes, or of awk itself: send `grep AnonHugePages /proc/meminfo`"
-        )
+        text = "a sum over smaps of all processes, or of awk itself: send `grep AnonHugePages /proc/meminfo`"
+        errors.note(*rows[0], text)
         return
-    steps = _OPERATION.findall(summed["each"] + summed["all"]) if summed else []
-    if value is None or summed is None or summed["rest"] or len(keys) != 1 or not all(int(n) for _, n in steps):
-        odd.note(*rows[0], "a sum over smaps, of what is not clear: send /proc/PID/smaps_rollup")
+    operations = _OPERATION.findall(program["each"] + program["all"]) if program else []
+    if value is None or program is None or program["rest"] or len(keys) != 1 or not all(int(n) for _, n in operations):
+        errors.note(*rows[0], "a sum over smaps, of what is not clear: send /proc/PID/smaps_rollup")
     else:
         kilobytes = float(value["number"])
-        for sign, number in steps:
+        for sign, number in operations:  # undo the operation
             kilobytes *= int(number) if sign == "/" else 1 / int(number)
         pid = path["pid"] if path["pid"].isdigit() else "?"
         size = {SUMMED[keys.pop()]: float(round(kilobytes * 1024))}
@@ -443,22 +441,22 @@ _POLICY = (
     r"(?:default|local|prefer(?:red)?(?: \(many\))?|bind|(?:weighted )?interleave)(?:[=|][a-z|]+)?(?::[-\d,]*)?(?=\s|$)"
 )
 _NUMA_MAPS = re.compile(rf"{_GREP}([0-9a-f]{{8,16}}) {_POLICY}(.*)$")
-_OF_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?numa_maps$")
+_NUMA_MAPS_PATH = re.compile(r"proc/(\d+)/(?:task/\d+/)?numa_maps$")
 _PAGES = re.compile(r" N\d{1,4}=(\S+)")
 _SIZE = re.compile(r" kernelpagesize_kB=(\d{1,9})\s*$")
 _COUNTED = re.compile(r" (?:anon|dirty|mapped|N\d{1,4})=|=\d*$")
-_REMAINS = re.compile(
+_LINE_FRAGMENT = re.compile(
     r"\s*(?:(?:anon|dirty|map(?:ped|max)|swapcache|active|writeback|N\d{1,4}|kernelpagesize_kB)=\d+\s*)+$"
 )
 _ANON = re.compile(r" anon=(\d{1,18}) ")
-_CHOICE = re.compile(r"\b(?:tail|[ef]?grep|sed|awk)\b")  # of lines, by a command
+_LINE_FILTER = re.compile(r"\b(?:tail|[ef]?grep|sed|awk)\b")
 _KIND = re.compile(r" (huge|heap|stack)(?= |$)")
 NOT_WHOLE = "a part of a list of mappings (its stack is not there, or lines are broken): no sums are made of it"
 
 
 @dataclass(slots=True)
 class _Mappings:
-    """A process whose mappings are being summed."""
+    """The sums over the mappings of one process; `is_whole` if the list includes the stack."""
 
     pid: str
     cite: Citation
@@ -471,59 +469,59 @@ class _Mappings:
         self.values[name] = self.values.get(name, 0.0) + size
 
     def sample(self, reader: str, comm: str = "") -> Iterator[Sample]:
-        """Nothing where a sum is more than memory can be."""
+        """Yield the sample, unless a sum is implausibly large."""
         if self.values and max(self.values.values()) <= MAX_QUANTITY:
             yield Sample("process", self.values, self.cite, reader, process_entity(self.pid, comm))
 
 
 @snapshots("numa_maps")
-def parse_numa_maps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per process and snapshot."""
-    named = path[1] if (path := _OF_PATH.search(source.path)) else "?"
+def parse_numa_maps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per process and snapshot."""
+    path_pid = path[1] if (path := _NUMA_MAPS_PATH.search(source.path)) else "?"
     process: _Mappings | None = None
     for number, line in lines:
-        if (found := _NUMA_MAPS.match(line)) is None:
+        if (match := _NUMA_MAPS.match(line)) is None:
             if process:
                 process.is_damaged = True
-            odd.note(number, line, "a broken line of numa_maps")
+            errors.note(number, line, "a broken line of numa_maps")
             continue
-        pid, address = found[1] or named, int(found[2], 16)
+        pid, address = match[1] or path_pid, int(match[2], 16)
         if process is None or pid != process.pid or address <= process.address:
-            yield from _whole_list(process, odd)
-            process = _Mappings(pid, source.cite(number, line), is_damaged=bool(_CHOICE.search(source.command)))
+            yield from _complete_sample(process, errors)
+            process = _Mappings(pid, source.cite(number, line), is_damaged=bool(_LINE_FILTER.search(source.command)))
         process.address = address
-        process.is_damaged |= not _add_mapping(process, found[3])
-    yield from _whole_list(process, odd)
+        process.is_damaged |= not _add_mapping(process, match[3])
+    yield from _complete_sample(process, errors)
 
 
-def _whole_list(process: _Mappings | None, odd: ParseErrors) -> Iterator[Sample]:
+def _complete_sample(process: _Mappings | None, errors: ParseErrors) -> Iterator[Sample]:
     if process is not None and process.is_whole and not process.is_damaged:
         yield from process.sample("numa_maps")
     elif process is not None:
-        odd.note(process.cite.line or 0, process.cite.text, NOT_WHOLE)
+        errors.note(process.cite.line or 0, process.cite.text, NOT_WHOLE)
 
 
 def _add_mapping(process: _Mappings, text: str) -> bool:
-    """Whether a mapping is whole: the size of its pages stands at the end, but for one without pages."""
-    kind = found[1] if (found := _KIND.search(text)) else "private"
+    """Add a mapping; return False if its line is truncated. The page size at the end is missing only without pages."""
+    kind = match[1] if (match := _KIND.search(text)) else "private"
     process.is_whole |= kind == "stack"
     if not _COUNTED.search(text):
         return "kernelpagesize" not in text
     counts, size = [parse_count(count) for count in _PAGES.findall(text)], _SIZE.search(text)
     page = int(size[1]) * KIB if size else 0.0
-    if page < PAGE or int(page).bit_count() != 1 or None in counts:
+    if page < PAGE_BYTES or int(page).bit_count() != 1 or None in counts:
         return False
-    held = sum(count for count in counts if count is not None) * page
+    resident = sum(count for count in counts if count is not None) * page
     for name in (kind, "total"):
-        process.add(f"process_numa_{name}_bytes", held)
+        process.add(f"process_numa_{name}_bytes", resident)
     if kind != "huge":
-        process.add(SUMMED["Rss"], held)
+        process.add(SUMMED["Rss"], resident)
         process.add("process_rss_anon_bytes", int(anon[1]) * page if (anon := _ANON.search(text)) else 0.0)
     return True
 
 
 NUMA_MAPS = Parser(
-    "numa_maps", "/proc/PID/numa_maps", parse_numa_maps, opens=_NUMA_MAPS, continues=any_of(_NUMA_MAPS, _REMAINS),
+    "numa_maps", "/proc/PID/numa_maps", parse_numa_maps, opens=_NUMA_MAPS, continues=any_of(_NUMA_MAPS, _LINE_FRAGMENT),
     confirm=lambda lines: any(_PAGES.search(line) for line in lines if _NUMA_MAPS.match(line)),
 )  # fmt: skip
 
@@ -534,30 +532,30 @@ _ROW = re.compile(r"\s*[0-9a-f]{6,16}\s+(?:[r-][w-][x-][ps] [0-9a-f]{8,16}\s+\S+
 _RULE = re.compile(r"\s*(?:=+\s+)*=+\s*$|\s*-+\s+-+\s+-+\s+-+\s*$")
 _SUMS = re.compile(r"\s*(?:total kB\s+)?((?:\d{1,16}\s+)*\d{1,16})(?:\s+KB)?\s*$")
 _FLAGS = re.compile(r"\s\d+\s+(?:[a-z]{2} ){0,30}hg(?: |$)")
-_COLUMNS_OF_X = {"Kbytes": "Size", "RSS": "Rss"}
+_OPTION_X_NAMES = {"Kbytes": "Size", "RSS": "Rss"}
 
 
 @dataclass(slots=True)
 class _Listing(_Mappings):
-    """The list of one process, whose columns have sums in its last line."""
+    """The list of pmap for one process; its last line has the sums of the columns."""
 
     comm: str = ""
     columns: list[str] = field(default_factory=list)
 
-    def begin(self, head: re.Match[str]) -> None:
-        # the columns that have a sum, in order
+    def set_columns(self, head: re.Match[str]) -> None:
+        """Set the columns that have a sum, in order."""
         names = ["Kbytes", *head[2].split()] if head[2] else head[1].split()
-        self.columns = [_COLUMNS_OF_X.get(name, name) for name in names if name not in ("VmFlags", "Mode")]
+        self.columns = [_OPTION_X_NAMES.get(name, name) for name in names if name not in ("VmFlags", "Mode")]
         if "VmFlags" in head[0]:
-            self.add(ASKED_HUGE, 0.0)
+            self.add(MADVISED_HUGE, 0.0)
 
     def add_row(self, line: str) -> None:
-        """Only what asked for huge pages has no sum in the last line."""
-        if self.columns and ASKED_HUGE in self.values and _FLAGS.search(line):
+        """Add the memory marked for huge pages, which has no sum in the last line."""
+        if self.columns and MADVISED_HUGE in self.values and _FLAGS.search(line):
             cells = dict(zip(self.columns, line.split()[5:], strict=False))
-            self.add(ASKED_HUGE, (parse_count(cells.get("Rss", "")) or 0) * KIB)
+            self.add(MADVISED_HUGE, (parse_count(cells.get("Rss", "")) or 0) * KIB)
 
-    def end(self, sums: list[str]) -> None:
+    def add_sums(self, sums: list[str]) -> None:
         for name, text in zip(self.columns, sums, strict=True):
             if name in SUMMED:
                 self.values[SUMMED[name]] = int(text) * KIB
@@ -565,28 +563,30 @@ class _Listing(_Mappings):
 
 
 @snapshots("pmap")
-def parse_pmap(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample a process, at the line that names it."""
+def parse_pmap(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per process, cited at the line with its pid."""
     process = _Listing("?", source.cite(1))
     for number, line in lines:
-        if named := _PROCESS.match(line):
-            _note_cut(process, odd)
-            process = _Listing(named[1], source.cite(number, line), comm=task_name(named[2]))
+        if title := _PROCESS.match(line):
+            _note_cut(process, errors)
+            process = _Listing(title[1], source.cite(number, line), comm=task_name(title[2]))
         elif head := _PMAP_HEAD.match(line):
-            process.begin(head)
+            process.set_columns(head)
         elif _ROW.match(line):
             process.add_row(line)
         elif (sums := _SUMS.match(line)) and process.columns and len(cells := sums[1].split()) == len(process.columns):
-            process.end(cells)
+            process.add_sums(cells)
             yield from process.sample("pmap", process.comm)
         elif line.strip() and not _RULE.match(line):
-            odd.note(number, line, "not a line of pmap")
-    _note_cut(process, odd)
+            errors.note(number, line, "not a line of pmap")
+    _note_cut(process, errors)
 
 
-def _note_cut(process: _Listing, odd: ParseErrors) -> None:
+def _note_cut(process: _Listing, errors: ParseErrors) -> None:
     if process.columns:
-        odd.note(process.cite.line or 0, process.cite.text, "a list of pmap without its last line, the sums: not used")
+        errors.note(
+            process.cite.line or 0, process.cite.text, "a list of pmap without its last line, the sums: not used"
+        )
 
 
 PMAP = Parser(
@@ -600,35 +600,35 @@ _THPMAPS_HEAD = re.compile(r"\s*PID\s+START\s+END PROT\s+OFFSET\s+DEV\s+INODE OB
 _VMA = re.compile(r"0{0,9}(\d{1,10}): [0-9a-f]{16}-[0-9a-f]{16} [r-][w-][x-][ps] ")
 _STAT = r":\s{1,40}(\d{1,16}) kB(?:\s+\(\s*\d+%\))?\s*$"
 _THP = re.compile(rf"((?:anon|file)-(?:thp|cont)-(?:(?:pmd|pte)-(?:un)?aligned-\d{{1,9}}kB|pte-partial)){_STAT}")
-_SMAPS_STAT = re.compile(rf"[A-Z]\w{{1,20}}{_STAT}")  # of --inc-smaps
-_ONE_PID = re.compile(r".*?--pid[= ](\d{1,10})(?!.*--pid)")
+_SMAPS_STAT = re.compile(rf"[A-Z]\w{{1,20}}{_STAT}")  # printed with --inc-smaps
+_SINGLE_PID = re.compile(r".*?--pid[= ](\d{1,10})(?!.*--pid)")
 _PMD_MAPPED = "anon-thp-pmd-aligned-"
 
 
 @snapshots("thpmaps")
-def parse_thpmaps(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample a process."""
-    asked = _ONE_PID.match(source.command)
+def parse_thpmaps(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per process."""
+    command = _SINGLE_PID.match(source.command)
     process: _Mappings | None = None
-    first: tuple[int, str] | None = None  # line of the sums of --rollup
+    first: tuple[int, str] | None = None
     for number, line in lines:
         first = first or (number, line)
-        if found := _VMA.match(line):
-            if process is None or found[1] != process.pid:
+        if match := _VMA.match(line):
+            if process is None or match[1] != process.pid:
                 yield from process.sample("thpmaps") if process else ()
-                process = _Mappings(found[1], source.cite(number, line))
+                process = _Mappings(match[1], source.cite(number, line))
                 process.add(SUMMED["AnonHugePages"], 0.0)
-        elif found := _THP.match(line):
-            if process is None and asked:
-                process = _Mappings(asked[1], source.cite(number, line))
-            if process is not None and found[1].startswith(_PMD_MAPPED):
-                process.add(SUMMED["AnonHugePages"], int(found[2]) * KIB)
+        elif match := _THP.match(line):
+            if process is None and command:
+                process = _Mappings(command[1], source.cite(number, line))
+            if process is not None and match[1].startswith(_PMD_MAPPED):
+                process.add(SUMMED["AnonHugePages"], int(match[2]) * KIB)
         elif line.strip() and not _THPMAPS_HEAD.match(line) and not _SMAPS_STAT.match(line):
-            odd.note(number, line, "not a line of thpmaps'")
+            errors.note(number, line, "not a line of thpmaps'")
     if process is not None:
         yield from process.sample("thpmaps")
     elif first and not _THPMAPS_HEAD.match(first[1]):
-        odd.note(*first, "sums of thpmaps whose command does not name one process: not used")
+        errors.note(*first, "sums of thpmaps whose command does not name one process: not used")
 
 
 THPMAPS = Parser(

@@ -1,13 +1,13 @@
-"""The system in /proc: stat, loadavg, uptime, version, cmdline, pressure.
+"""Files of /proc about the system: stat, loadavg, uptime, version, cmdline, pressure, interrupts, softirqs.
 
-/proc/stat: CPU time by mode since boot, and counts of interrupts, context switches and forks; also `head -1` of it.
+/proc/stat: CPU time by mode since boot, and counts of interrupts, context switches and forks; also its first line only.
 
     cpu  2937 0 1627 190547 247 0 34 8 0 0
     btime 1662154781
 
 Units: CPU times in ticks of 1/100 s on all distribution kernels (USER_HZ). Columns: user nice system idle iowait irq
-softirq, then steal (2.6.11), guest (2.6.24), guest_nice (2.6.33); guest time is in user as well. Interrupts by number
-are not read. Source: kernel tree, fs/proc/stat.c and Documentation/filesystems/proc.
+softirq, then steal (2.6.11), guest (2.6.24), guest_nice (2.6.33); user includes guest time. Interrupts by number are
+not read. Source: kernel tree, fs/proc/stat.c and Documentation/filesystems/proc.
 
 /proc/loadavg: load averages, running and existing tasks, and the last process id.
 
@@ -22,53 +22,53 @@ Time since boot: /proc/uptime, and the `uptime` command (also the first line of 
      10:33:08 up 190 days,  3:12,  2 users,  load average: 0.00, 0.01, 0.05
 
 Units: seconds since boot and idle seconds summed over CPUs in the file; the command rounds to minutes and prints the
-local time of day, with `N min`, `H:MM` or `N days, ...`. The file says nothing but two numbers, so it is known by its
+local time of day, with `N min`, `H:MM` or `N days, ...`. The file contains only two numbers, so it is identified by its
 path. Source: procps uptime(1), kernel tree fs/proc/uptime.c.
 
-/proc/version: the running kernel with the compiler it was built with.
+/proc/version: the running kernel and the compiler that built it.
 
     Linux version 3.10.0-229.14.1.el7.x86_64 (builder@kbuilder) (gcc version 4.8.3 ...) #1 SMP Tue Sep 15 2015
 
-The form never changed. The same line in the kernel log has a time or a host before it and belongs to the log. Source:
-kernel tree, init/version.c.
+The form never changed. The same line in the kernel log follows a time or host and belongs to the log. Source: kernel
+tree, init/version.c.
 
-/proc/cmdline: what the boot loader told the kernel.
+/proc/cmdline: the kernel command line from the boot loader.
 
     BOOT_IMAGE=/vmlinuz-3.10.0-229.14.1.el7.x86_64 root=/dev/mapper/sys-root ro quiet transparent_hugepage=never
     ro root=UUID=1b1c KEYBOARDTYPE=pc KEYTABLE=us rhgb quiet
 
-One line. thp_anon= (6.12) sets sizes by themselves, transparent_hugepage_shmem= (6.12) shared memory: facts with the
-text behind the sign. Of a parameter given twice the kernel keeps the last. The file is known by its path; in other
-texts a line that begins with BOOT_IMAGE=, `ro root=` or `root=` is taken for it. A must-gather calls it proc_cmdline.
+One line. thp_anon= (6.12) sets individual sizes, transparent_hugepage_shmem= (6.12) shared memory; the facts have the
+text after the sign. The kernel uses the last value of a repeated parameter. The file is identified by its path; in
+other texts a line that begins with BOOT_IMAGE=, `ro root=` or `root=` is accepted. must-gather names it proc_cmdline.
 Source: kernel tree, Documentation/admin-guide.
 
-/proc/pressure/{cpu,io,memory}: the share of time in which tasks lost time waiting for a resource.
+/proc/pressure/{cpu,io,memory}: the share of time in which tasks waited for a resource.
 
     some avg10=0.00 avg60=0.01 avg300=0.12 total=3640041
     full avg10=0.00 avg60=0.00 avg300=0.00 total=0
 
-Units: percent averages over 10, 60 and 300 s, totals in microseconds; stored as ratios and seconds. Which resource it
-is stands in the path only, or before each line when grep printed it; three pairs in a row from `cat /proc/pressure/*`
-are cpu, io and memory. Kernels from 4.20; `full` for cpu from 5.13; /proc/pressure/irq (6.1) is not read. Source:
-kernel tree, Documentation/accounting/psi.rst.
+Units: percent averages over 10, 60 and 300 s, totals in microseconds; stored as ratios and seconds. The resource is in
+the path only, or before each line in the output of grep; three successive pairs from `cat /proc/pressure/*` are cpu, io
+and memory. Kernels from 4.20; `full` for cpu from 5.13; /proc/pressure/irq (6.1) is not read. Source: kernel tree,
+Documentation/accounting/psi.rst.
 
-Interrupts: /proc/interrupts and /proc/softirqs, by what the kernel itself uses them for.
+/proc/interrupts and /proc/softirqs: interrupts by purpose.
 
                CPU0       CPU1
      24:          1          0  IO-APIC   5-edge      ACPI:Ged
     CAL:     120415     118020   Function call interrupts
     TLB:       9213       8120   TLB shootdowns
 
-Units: counts since boot, a column a CPU that is online. Rows of devices are passed over; of the others the sum over all
-CPUs of what compaction causes is taken: TLB shootdowns (x86 only), function calls (CAL on x86, without those of TLB
-since 3.7; IPIn on arm64, where flushes need none), rescheduling. The words are those of the kernel, the names before
-them are not the same everywhere. ERR and MIS have one column.
+Units: counts since boot, one column per online CPU. Rows of devices are skipped. Of the others, the sums over all CPUs
+of those that compaction causes are read: TLB shootdowns (x86 only), function calls (CAL on x86, without those of TLB
+since 3.7; IPIn on arm64, where flushes need none), rescheduling. They are identified by the kernel's descriptions,
+because the names in the first column differ between architectures. ERR and MIS have one column.
 
                         CPU0       CPU1
           HI:          0          1
       NET_RX:      12345      23456
 
-A row is cut if it has fewer columns than the header has CPUs; it is left out. Source: kernel tree, kernel/irq/proc.c,
+A row with fewer columns than the header has CPUs is truncated and is left out. Source: kernel tree, kernel/irq/proc.c,
 arch/x86/kernel/irq.c, arch/arm64/kernel/smp.c, fs/proc/softirqs.c.
 """
 
@@ -80,7 +80,7 @@ from collections.abc import Iterator
 from thpdiag.model import Citation, Clock, Fact, Moment, Problem, ProblemKind, Record, Sample
 from thpdiag.model.parser import Lines, Parser, Source
 from thpdiag.parsers._lines import ParseErrors, Row, counts_of, matches, snapshots, system_samples, with_errors
-from thpdiag.parsers._time import UNDER_A_MINUTE, day_seconds
+from thpdiag.parsers._time import MAX_UNDER_A_MINUTE, day_seconds
 from thpdiag.parsers._units import parse_count, parse_fraction
 
 TICKS_PER_SECOND = 100
@@ -104,17 +104,19 @@ _CPU = re.compile(r"cpu(\d{0,5})\s")
 
 
 @snapshots("proc_stat")
-def parse_proc_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A system sample and one per CPU for each snapshot; the number of CPUs."""
+def parse_proc_stat(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield a system sample and one per CPU for each snapshot, and the number of CPUs."""
     system: dict[str, float] = {}
-    first: list[Citation] = []
+    first: list[Citation] = []  # of the snapshot; empty if it has no values yet
     cpus: list[Sample] = []
-    counted = False
+    has_count = False
     for number, line in lines:
         if not (words := line.split()):
             continue
         cpu = _CPU.match(line)
-        values = _times(number, line, words[1:], odd) if cpu else _count(number, line, words, odd)
+        values = (
+            _parse_times(number, line, words[1:], errors) if cpu else _parse_count_line(number, line, words, errors)
+        )
         if cpu and cpu[1]:
             if values:
                 cpus.append(Sample("cpu", values, source.cite(number, line), PROC_STAT.name, (("cpu", cpu[1]),)))
@@ -123,8 +125,8 @@ def parse_proc_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
             yield from (Sample("system", system, cite, PROC_STAT.name) for cite in first)
             yield from cpus
             system, first, cpus = {}, [], []
-        if cpus and not cpu and not counted:  # a line below the CPUs, so they are all there
-            counted = True
+        if cpus and not cpu and not has_count:  # a line after the CPUs shows that they are complete
+            has_count = True
             yield Fact("cpu.count", len(cpus), cpus[0].cite, time=source.time)
         if values:
             first = first or [source.cite(number, line)]
@@ -133,20 +135,20 @@ def parse_proc_stat(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[
     yield from cpus
 
 
-def _times(number: int, line: str, columns: list[str], odd: ParseErrors) -> dict[str, float]:
-    """CPU seconds by mode; none at all if the line is short, for its last column may be cut."""
+def _parse_times(number: int, line: str, columns: list[str], errors: ParseErrors) -> dict[str, float]:
+    """Return CPU seconds by mode; {} if the line is short, because its last column may be truncated."""
     if len(columns) < 4:
-        odd.note(number, line, "a CPU line with fewer than four times; it is left out")
+        errors.note(number, line, "a CPU line with fewer than four times; it is left out")
         return {}
-    ticks = counts_of(number, line, (f"node_cpu_seconds_total.{mode}" for mode in MODES), columns, odd)
+    ticks = counts_of(number, line, (f"node_cpu_seconds_total.{mode}" for mode in MODES), columns, errors)
     return {name: count / TICKS_PER_SECOND for name, count in ticks.items()}
 
 
-def _count(number: int, line: str, words: list[str], odd: ParseErrors) -> dict[str, float]:
+def _parse_count_line(number: int, line: str, words: list[str], errors: ParseErrors) -> dict[str, float]:
     if name := COUNTS.get(words[0]):
-        return counts_of(number, line, [name], words[1:2] or [""], odd)
+        return counts_of(number, line, [name], words[1:2] or [""], errors)
     if not _CONTINUES.match(line):
-        odd.note(number, line, "not a line of this file")
+        errors.note(number, line, "not a line of this file")
     return {}
 
 
@@ -157,10 +159,10 @@ _LOADAVG_LINE = re.compile(r"(\d{1,7}\.\d\d) \d{1,7}\.\d\d \d{1,7}\.\d\d (\d{1,7
 
 
 @snapshots("loadavg")
-def parse_loadavg(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One system sample per line."""
-    for number, line, found in matches(lines, _LOADAVG_LINE, odd, "not a line of load averages"):
-        values = {"node_load1": float(found[1]), "node_procs_running": float(found[2])}
+def parse_loadavg(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one system sample per line."""
+    for number, line, match in matches(lines, _LOADAVG_LINE, errors, "not a line of load averages"):
+        values = {"node_load1": float(match[1]), "node_procs_running": float(match[2])}
         yield Sample("system", values, source.cite(number, line), LOADAVG.name)
 
 
@@ -179,26 +181,26 @@ _UPTIME_OPENS = re.compile(r"\s*(?:\d{1,2}:\d\d(?::\d\d)? {0,3}(?:[AaPp][Mm])?\s
 
 
 @with_errors("uptime")
-def parse_uptime(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """uptime.seconds, and the load average where the command prints it."""
+def parse_uptime(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield uptime.seconds, and the load average if the command prints it."""
     for number, line in lines:
         if command := _COMMAND.match(line):
-            yield from _command(source, number, line, command)
-        elif (found := _FILE.match(line)) and found[2] and (seconds := parse_fraction(found[1])) is not None:
+            yield from _command_records(source, number, line, command)
+        elif (file := _FILE.match(line)) and file[2] and (seconds := parse_fraction(file[1])) is not None:
             yield Fact("uptime.seconds", seconds, source.cite(number, line), time=source.time)
         elif line.strip():
-            odd.note(number, line, "neither two numbers nor a line of the uptime command")
+            errors.note(number, line, "neither two numbers nor a line of the uptime command")
 
 
-def _command(source: Source, number: int, line: str, found: re.Match[str]) -> Iterator[Record]:
-    days, hours, minutes, only_minutes, only_hours = (int(text or 0) for text in found.groups()[4:9])
-    seconds = days * 86400 + (hours + only_hours) * 3600 + (minutes + only_minutes) * 60
+def _command_records(source: Source, number: int, line: str, match: re.Match[str]) -> Iterator[Record]:
+    days, hours, minutes, only_minutes, only_hours = (int(text or 0) for text in match.groups()[4:9])
+    uptime = days * 86400 + (hours + only_hours) * 3600 + (minutes + only_minutes) * 60
     time, cite = source.time, source.cite(number, line)
-    if not time and found[1]:
-        of_day = day_seconds(f"{found[1]}:{found[2]}:{found[3] or '00'}", found[4] or "")
-        time = None if of_day is None else Moment(of_day, Clock.DAY)
-    yield Fact("uptime.seconds", seconds or UNDER_A_MINUTE, cite, time=time)
-    yield Sample("system", {"node_load1": float(found[10].replace(",", "."))}, cite, UPTIME.name, time=time)
+    if not time and match[1]:
+        seconds = day_seconds(f"{match[1]}:{match[2]}:{match[3] or '00'}", match[4] or "")
+        time = None if seconds is None else Moment(seconds, Clock.DAY)
+    yield Fact("uptime.seconds", uptime or MAX_UNDER_A_MINUTE, cite, time=time)
+    yield Sample("system", {"node_load1": float(match[10].replace(",", "."))}, cite, UPTIME.name, time=time)
 
 
 UPTIME = Parser(
@@ -211,13 +213,13 @@ _PROC_VERSION_LINE = re.compile(r"Linux version (\d{1,3}\.\d{1,5}\S{0,100})(?: (
 
 
 def parse_proc_version(source: Source, lines: Lines) -> Iterator[Record]:
-    """kernel.release and kernel.build."""
+    """Yield kernel.release and kernel.build."""
     for number, line in lines:
-        if found := _PROC_VERSION_LINE.match(line):
+        if match := _PROC_VERSION_LINE.match(line):
             cite = source.cite(number, line)
-            yield Fact("kernel.release", found[1], cite, time=source.time)
-            if found[2]:
-                yield Fact("kernel.build", found[2].strip(), cite, time=source.time)
+            yield Fact("kernel.release", match[1], cite, time=source.time)
+            if match[2]:
+                yield Fact("kernel.build", match[2].strip(), cite, time=source.time)
 
 
 PROC_VERSION = Parser(
@@ -226,25 +228,25 @@ PROC_VERSION = Parser(
 
 
 _CMDLINE_OPENS = re.compile(r"(?:BOOT_IMAGE=\S|(?:ro |rw )?root=(?:/dev/|UUID=|LABEL=)\S)")
-_TERMINALS = (80, 100, 120, 132)  # columns at which a pasted line may be cut or broken
+_TERMINAL_WIDTHS = (80, 100, 120, 132)  # columns at which a pasted line may be truncated or wrapped
 _THP = re.compile(r'(?:^|[\s"])(transparent_hugepage(?:_shmem)?|thp_anon)=([\w+,;:-]{1,200})(?=["\s]|$)')
 
 
 def parse_cmdline(source: Source, lines: Lines) -> Iterator[Record]:
-    """boot.cmdline, and what the line says of huge pages."""
-    # no terminal was there: the file itself, or a copy of it in a collector's text
+    """Yield boot.cmdline, and the parameters for huge pages."""
+    # The file itself, or its copy by a collector, was not printed on a terminal.
     is_whole = source.member.endswith("cmdline") or (not source.command and source.path.endswith("cmdline"))
     for number, line in lines:
         text = line.replace("\0", " ").strip()
         if not text:
             continue
         cite = source.cite(number, line)
-        if text.endswith("...") or (len(line) in _TERMINALS and not is_whole):
+        if text.endswith("...") or (len(line) in _TERMINAL_WIDTHS and not is_whole):
             text = "a kernel command line whose end may be cut off: the last setting counts, which is not known"
             yield Problem(cite, text, ProblemKind.ODD, CMDLINE.name)
             continue
         yield Fact("boot.cmdline", text, cite, time=source.time)
-        for name, word in dict(_THP.findall(text)).items():  # the last of each counts
+        for name, word in dict(_THP.findall(text)).items():  # the last value of each
             yield Fact(f"boot.{name}", word, cite, time=source.time)
 
 
@@ -264,37 +266,37 @@ _ORDER = ("cpu", "io", "memory")
 
 
 @snapshots("pressure")
-def parse_pressure(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One system sample per snapshot."""
-    return system_samples(source, PRESSURE.name, _pressure_rows(source, lines, odd))
+def parse_pressure(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one system sample per snapshot."""
+    return system_samples(source, PRESSURE.name, _pressure_rows(source, lines, errors))
 
 
-def _pressure_rows(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Row]:
+def _pressure_rows(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Row]:
     path = _PATH.search(source.path)
-    named = "a cgroup" if path and path[2] else path[1] if path else None
-    turn = -1
-    for number, line, found in matches(lines, _PRESSURE_LINE, odd, "not a pressure line"):
-        turn += found[2] == "some"
-        resource = found[1] or named or (_ORDER[turn % 3] if source.path.endswith("pressure/*") else "")
+    path_resource = "a cgroup" if path and path[2] else path[1] if path else None
+    pair = -1
+    for number, line, match in matches(lines, _PRESSURE_LINE, errors, "not a pressure line"):
+        pair += match[2] == "some"
+        resource = match[1] or path_resource or (_ORDER[pair % 3] if source.path.endswith("pressure/*") else "")
         if resource in _ORDER:
-            yield from _pressure_values(number, line, resource, found, odd)
+            yield from _pressure_values(number, line, resource, match, errors)
         elif resource != "irq":
             reason = "pressure of a cgroup" if resource else "the path that names the resource is missing"
-            odd.note(number, line, reason)
+            errors.note(number, line, reason)
 
 
-def _pressure_values(number: int, line: str, resource: str, found: re.Match[str], odd: ParseErrors) -> Iterator[Row]:
-    for window, text in zip(("10", "60", "300"), found.groups()[2:5], strict=True):
+def _pressure_values(number: int, line: str, resource: str, match: re.Match[str], errors: ParseErrors) -> Iterator[Row]:
+    for window, text in zip(("10", "60", "300"), match.groups()[2:5], strict=True):
         percent = parse_fraction(text)
         if percent is None or percent > 100:
-            odd.note(number, line, "an average that is not a percentage; it is left out")
+            errors.note(number, line, "an average that is not a percentage; it is left out")
         else:
-            yield number, line, f"node_pressure_{resource}_{found[2]}_avg{window}", percent / 100
-    total = parse_count(found[6])
+            yield number, line, f"node_pressure_{resource}_{match[2]}_avg{window}", percent / 100
+    total = parse_count(match[6])
     if total is None:
-        odd.note(number, line, "a total that is not a count of microseconds; it is left out")
+        errors.note(number, line, "a total that is not a count of microseconds; it is left out")
     else:
-        yield number, line, f"node_pressure_{resource}_{_WORD[found[2]]}_seconds_total", total / 1e6
+        yield number, line, f"node_pressure_{resource}_{_WORD[match[2]]}_seconds_total", total / 1e6
 
 
 PRESSURE = Parser(
@@ -315,50 +317,50 @@ _USES = (
 
 
 def _interrupt_rows(
-    lines: Lines, row: re.Pattern[str], odd: ParseErrors
+    lines: Lines, row: re.Pattern[str], errors: ParseErrors
 ) -> Iterator[tuple[int, str, re.Match[str], float]]:
-    """Each row that has a count for every CPU, with their sum."""
+    """Yield (number, line, match, sum) of each row that has a count for every CPU."""
     cpus = 0
     for number, line in lines:
         if _CPU_HEADER.match(line):
             cpus = line.count("CPU")
-        elif (found := row.match(line)) is None:
+        elif (match := row.match(line)) is None:
             if line.strip():
-                odd.note(number, line, "not a row of interrupts")
-        elif len(counts := found["counts"].split()) >= cpus > 0:
-            yield number, line, found, float(sum(map(int, counts[:cpus])))
-        elif found["name"] not in ("ERR", "MIS"):
-            odd.note(number, line, "the row has fewer columns than there are CPUs, it may be cut; it is left out")
+                errors.note(number, line, "not a row of interrupts")
+        elif len(counts := match["counts"].split()) >= cpus > 0:
+            yield number, line, match, float(sum(map(int, counts[:cpus])))
+        elif match["name"] not in ("ERR", "MIS"):
+            errors.note(number, line, "the row has fewer columns than there are CPUs, it may be cut; it is left out")
 
 
 @snapshots("interrupts")
-def parse_interrupts(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample of the host for each printing of the file."""
+def parse_interrupts(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample of the host per snapshot."""
 
     def rows() -> Iterator[Row]:
-        for number, line, found, total in _interrupt_rows(lines, _INTERRUPT, odd):
-            words = found["words"].strip()
+        for number, line, match, total in _interrupt_rows(lines, _INTERRUPT, errors):
+            words = match["words"].strip()
             name = next((metric for use, metric in _USES if use.search(words)), None)
-            if name and not found["name"].isdecimal():
+            if name and not match["name"].isdecimal():
                 yield number, line, name, total
 
     yield from system_samples(source, INTERRUPTS.name, rows())
 
 
 @snapshots("softirqs")
-def parse_softirqs(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample of the host for each printing of the file: all kinds together, and those of the network."""
+def parse_softirqs(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample of the host per snapshot: all kinds together, and those of the network."""
 
     def rows() -> Iterator[Row]:
         total, last = 0.0, (0, "")
-        for number, line, found, count in _interrupt_rows(lines, _SOFTIRQ, odd):
-            if found["name"] == "HI" and last[0]:
+        for number, line, match, count in _interrupt_rows(lines, _SOFTIRQ, errors):
+            if match["name"] == "HI" and last[0]:
                 yield *last, "node_softirqs_total", total
                 total = 0.0
             total, last = total + count, (number, line)
-            if found["name"] in ("NET_RX", "NET_TX"):
-                yield number, line, f"node_softirqs_total.{found['name'].lower()}", count
-        if last[0] and " RCU:" in last[1]:  # the last row: nothing is cut
+            if match["name"] in ("NET_RX", "NET_TX"):
+                yield number, line, f"node_softirqs_total.{match['name'].lower()}", count
+        if last[0] and " RCU:" in last[1]:  # the last row of the file, so it is complete
             yield *last, "node_softirqs_total", total
 
     yield from system_samples(source, SOFTIRQS.name, rows())

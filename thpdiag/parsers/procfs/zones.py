@@ -1,23 +1,23 @@
-r"""Zones of memory in /proc and debugfs: buddyinfo, pagetypeinfo, zoneinfo, extfrag_index, unusable_index.
+r"""Memory zones in /proc and debugfs: buddyinfo, pagetypeinfo, zoneinfo, extfrag_index, unusable_index, page_owner.
 
-/proc/buddyinfo: how many free blocks of each order a zone has.
+/proc/buddyinfo: the number of free blocks of each order, by zone.
 
     Node 0, zone   Normal   1207    600    811    713    515    456    276    105     69     44    138
     Node 1, zone   Normal      0     22      8     10      1      1      2     11     13      0      0
 
 Units: blocks of 2^order pages, order 0 first. Eleven columns on most kernels; other page sizes and configurations have
-fewer or more. Rows that are shorter than the longest of the block are cut off and left out, because their last number
-may be cut too. drgn-tools (corelens buddyinfo) prints rows of a dump without `, zone`. Source: kernel tree,
+fewer or more. Rows shorter than the longest of the block are truncated and are left out, because their last number may
+be truncated too. drgn-tools (corelens buddyinfo) prints rows of a dump without `, zone`. Source: kernel tree,
 mm/vmstat.c; drgn-tools buddyinfo.py.
 
-/proc/pagetypeinfo: free blocks by zone, migrate type and order, and how many page blocks belong to each type.
+/proc/pagetypeinfo: free blocks by zone, migrate type and order, and the number of page blocks of each type.
 
     Node    0, zone   Normal, type      Movable    597    178    646    575 ...
     Node 0, zone   Normal           48          484           44            0            0
 
 Units: blocks of 2^order pages in the first table, page blocks (2 MiB on x86-64) in the second. Migrate types differ:
 RHEL 6 and 7 have Reserve, later kernels HighAtomic, CMA and Isolate. Since 5.5 counts stop at `>100000`, which is read
-as 100000. Readable by root only since 4.15. With page_owner there is a third table of mixed blocks: those that hold a
+as 100000. Since 4.15 readable by root only. With page_owner there is a third table of mixed blocks, which contain a
 page of another type than their own.
 Source: kernel tree, mm/vmstat.c.
 
@@ -28,22 +28,23 @@ Source: kernel tree, mm/vmstat.c.
             min      4649
 
 Units: pages. Names follow node_exporter: `min` becomes node_zoneinfo_min_pages, `nr_free_pages`
-node_zoneinfo_nr_free_pages (also from the `pages free` line of kernels that print no such row), numa_*
-node_zoneinfo_numa_*_total. The per-node statistics (4.8 and later, in a node's first zone) and the per-CPU page sets
-are not read: /proc/vmstat has their sums. `boost` exists from 5.0, `managed` from 3.8, `scanned` until 4.7. Source:
-kernel tree, mm/vmstat.c.
+node_zoneinfo_nr_free_pages (from the `pages free` line if a kernel does not print that row), numa_*
+node_zoneinfo_numa_*_total. The per-node statistics (4.8 and later, in the first zone of a node) and the per-CPU page
+sets are not read, because /proc/vmstat has their sums. `boost` exists from 5.0, `managed` from 3.8, `scanned` until
+4.7. Source: kernel tree, mm/vmstat.c.
 
-/sys/kernel/debug/extfrag/unusable_index and extfrag_index: what fragmentation costs, by zone and order.
+/sys/kernel/debug/extfrag/unusable_index and extfrag_index: fragmentation by zone and order.
 
     Node 0, zone   Normal 0.000 0.010 0.021 0.040 0.077 0.120 0.200 0.350 0.500 0.991 1.000
     Node 0, zone   Normal -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 -1.000 0.931 0.965 0.983
 
-Units: ratios of three decimals, a column an order. unusable_index: the share of free memory in blocks that are too
-small. extfrag_index: why a block could not be had, towards 0 for lack of memory, towards 1 for fragmentation; -1 if
-there is a block. Where neither path nor command names the file, a value below 0 tells. Order 9 is taken where there
-are 11 columns, as with pages of 4 KiB and huge pages of 2 MiB. Source: kernel tree, mm/vmstat.c (extfrag_show).
+Units: ratios with three decimals, one column per order. unusable_index: the share of free memory in blocks that are too
+small. extfrag_index: the reason why an allocation would fail, towards 0 lack of memory, towards 1 fragmentation; -1 if
+a block is free. If neither path nor command names the file, a negative value identifies extfrag_index. Order 9 is read
+if there are 11 columns, as with pages of 4 KiB and huge pages of 2 MiB. Source: kernel tree, mm/vmstat.c
+(extfrag_show).
 
-/sys/kernel/debug/page_owner: who allocated each page (kernels that were started with page_owner=on).
+/sys/kernel/debug/page_owner: the allocation stack of each page (kernels booted with page_owner=on).
 
     Page allocated via order 0, mask 0xcc0(GFP_KERNEL), pid 4711, tgid 4711 (java), ts 12 ns, free_ts 0 ns
     PFN 262144 type Unmovable Block 512 type Movable Flags 0x17ffffc0000000(node=0|zone=2)
@@ -52,11 +53,11 @@ are 11 columns, as with pages of 4 KiB and huge pages of 2 MiB. Source: kernel t
 
     (an empty line)
 
-Units: blocks are those of pagetypeinfo, 2 MiB on x86-64. A block for movable pages that holds a page of another type
-cannot be emptied by compaction: no huge page is made there. Pages that are pinned for I/O are of type Movable and not
-known here. Only blocks with allocated pages are counted; a dump that was cut counts the lower ones.
-Varies: before 4.6 types are numbers and are not read; from 4.16 pid and time are printed. page_owner_sort leaves the
-blocks out: what it prints is named. Source: kernel tree, mm/page_owner.c (print_page_owner).
+Units: blocks are those of pagetypeinfo, 2 MiB on x86-64. Compaction cannot empty a block for movable pages that
+contains a page of another type, so it cannot become a huge page. Pages that are pinned for I/O have the type Movable
+and cannot be detected here. Only blocks with allocated pages are counted; a truncated dump covers the lower blocks.
+Varies: before 4.6 types are numbers and are not read; from 4.16 pid and time are printed. page_owner_sort omits the
+blocks; its output gives a problem. Source: kernel tree, mm/page_owner.c (print_page_owner).
 """
 
 from __future__ import annotations
@@ -76,22 +77,22 @@ _BUDDYINFO_OPENS = re.compile(rf"{_GREP}Node\s+\d+{_IN_ZONE}\s+\w+(?:\s+\d+){{4}
 _LINE = re.compile(rf"{_GREP}Node\s+(\d+){_IN_ZONE}\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
 _BUDDYINFO_CONTINUES = re.compile(rf"{_GREP}Node\s+\d+{_IN_ZONE}\s+\w+(?:\s+[^\s,]+)+\s*$")
 MIN_ORDERS, MAX_ORDERS = 9, 20  # s390x and ppc64 have 9, ia64 17
-MIN_ORDERS_OF_DRGN = 11  # on x86-64 and aarch64; its rows are long and often broken
+MIN_ORDERS_OF_DRGN = 11  # on x86-64 and aarch64; its rows are long and often wrapped
 
 
 @snapshots("buddyinfo")
-def parse_buddyinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per zone and snapshot."""
+def parse_buddyinfo(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per zone and snapshot."""
     orders = MIN_ORDERS
-    for number, line, found in matches(lines, _LINE, odd, "not a row of a zone"):
-        columns = found[3].split()
+    for number, line, match in matches(lines, _LINE, errors, "not a row of a zone"):
+        columns = match[3].split()
         orders = max(orders, min(len(columns), MAX_ORDERS), 0 if "," in line else MIN_ORDERS_OF_DRGN)
         if not MIN_ORDERS <= len(columns) <= MAX_ORDERS or len(columns) < orders:
-            odd.note(number, line, "the row has too few or too many orders, it may be cut; it is left out")
+            errors.note(number, line, "the row has too few or too many orders, it may be cut; it is left out")
             continue
         names = (f"node_buddyinfo_blocks_order{order}" for order in range(len(columns)))
-        if values := counts_of(number, line, names, columns, odd):
-            yield Sample("zone", values, source.cite(number, line), BUDDYINFO.name, _zone(found))
+        if values := counts_of(number, line, names, columns, errors):
+            yield Sample("zone", values, source.cite(number, line), BUDDYINFO.name, _zone(match))
 
 
 def _zone(row: re.Match[str]) -> Entity:
@@ -108,7 +109,7 @@ _PAGETYPEINFO_HEAD = re.compile(r"\s*(?:Page block order:|Pages per block:|Free 
 _FREE = re.compile(r"\s*Node\s+(\d+), zone\s+(\w+), type\s+(\w+)((?:\s+\S+)*)\s*$")
 _TYPES = re.compile(r"\s*Number of (blocks|mixed blocks) type((?:\s+\w+)+)\s*$")
 _BLOCKS = re.compile(r"\s*Node\s+(\d+), zone\s+(\w+)((?:\s+[^\s,]+)*)\s*$")
-# At most 8 migrate types; the rows of /proc/buddyinfo look alike but have more columns.
+# At most 8 migrate types; rows of /proc/buddyinfo have the same form but more columns.
 _PAGETYPEINFO_CONTINUES = re.compile(
     r"\s*(?:Page block order|Pages per block|Free pages count|Number of (?:mixed )?blocks type|"
     r"Node\s+\d+, zone\s+\w+(?:, type\s|(?:\s+\d+){3,8}\s*$)|$)"
@@ -116,8 +117,8 @@ _PAGETYPEINFO_CONTINUES = re.compile(
 
 
 @snapshots("pagetypeinfo")
-def parse_pagetypeinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per zone and snapshot."""
+def parse_pagetypeinfo(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per zone and snapshot."""
     zones, orders, heading = ValueRows(source, PAGETYPEINFO.name, "zone"), 0, None
     for number, line in lines:
         if free := _FREE.match(line):
@@ -128,40 +129,40 @@ def parse_pagetypeinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterat
                 yield from zones.finish()
                 heading = None
             if names and len(columns) == orders:
-                _add(zones, free, names, columns, number, odd)
+                _add(zones, free, names, columns, number, errors)
             else:
-                odd.note(number, line, "the row is shorter than the rows above; it is left out")
+                errors.note(number, line, "the row is shorter than the rows above; it is left out")
         elif types := _TYPES.match(line):
             heading = types
         elif blocks := _BLOCKS.match(line):
-            _page_blocks(zones, blocks, heading, number, odd)
+            _add_page_blocks(zones, blocks, heading, number, errors)
         elif line.strip() and not _PAGETYPEINFO_HEAD.match(line):
-            odd.note(number, line, "not a row of this table")
+            errors.note(number, line, "not a row of this table")
     yield from zones.finish()
 
 
-def _page_blocks(
-    zones: ValueRows, row: re.Match[str], heading: re.Match[str] | None, number: int, odd: ParseErrors
+def _add_page_blocks(
+    zones: ValueRows, row: re.Match[str], heading: re.Match[str] | None, number: int, errors: ParseErrors
 ) -> None:
-    """A row of the second table, which is worth nothing without its heading."""
+    """Add a row of the second or third table, which needs its heading."""
     columns, types = row[3].split(), heading[2].split() if heading else []
     if types and heading and len(columns) == len(types):
         kind = heading[1].replace(" ", "_")
-        _add(zones, row, [f"node_pagetypeinfo_{kind}_{name}" for name in types], columns, number, odd)
+        _add(zones, row, [f"node_pagetypeinfo_{kind}_{name}" for name in types], columns, number, errors)
     else:
-        odd.note(number, row.string, "the row does not fit a heading that names its columns; it is left out")
+        errors.note(number, row.string, "the row does not fit a heading that names its columns; it is left out")
 
 
 def _add(
-    zones: ValueRows, row: re.Match[str], names: list[str], columns: list[str], number: int, odd: ParseErrors
+    zones: ValueRows, row: re.Match[str], names: list[str], columns: list[str], number: int, errors: ParseErrors
 ) -> None:
-    counts = counts_of(number, row.string, names, [text.removeprefix(">") for text in columns], odd)
+    counts = counts_of(number, row.string, names, [text.removeprefix(">") for text in columns], errors)
     zones.update(_zone(row), counts, number, row.string)
 
 
 PAGETYPEINFO = Parser(
     "pagetypeinfo", "/proc/pagetypeinfo", parse_pagetypeinfo, opens=_PAGETYPEINFO_OPENS,
-    continues=_PAGETYPEINFO_CONTINUES.match, priority=1,  # before buddyinfo
+    continues=_PAGETYPEINFO_CONTINUES.match, priority=1,  # takes precedence over buddyinfo
 )  # fmt: skip
 
 
@@ -175,7 +176,7 @@ _SIZES = frozenset({"boost", "min", "low", "high", "promo", "scanned", "spanned"
 _PER_CPU = re.compile(r"\s*(?:pagesets|cpu: \d)")
 _PER_NODE = re.compile(r"\s*per-node stats\s*$")
 _FIRST_BARE_ROW = re.compile(r"(?:pages +free +\d+|per-node stats)\s*$")
-# Without their indentation rows look like those of /proc/vmstat, which may follow: it does not begin with these.
+# Without indentation, rows look like those of /proc/vmstat, which may follow but does not begin with these names.
 _BARE_CONTINUES = re.compile(
     r"Node \d+, +zone +\w+\s*$|(?:pages free|vm stats threshold|(?:nr|numa|workingset)_\w+|"
     r"pg(?:demote|promote|steal|scan|refill)\w*|boost|min|low|high(?:_min|_max)?|promo|scanned|spanned|present|managed|cma|count|batch|cpu|start_pfn|prev_priority|"
@@ -184,52 +185,52 @@ _BARE_CONTINUES = re.compile(
 
 
 @snapshots("zoneinfo")
-def parse_zoneinfo(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Sample]:
-    """One sample per zone and snapshot."""
+def parse_zoneinfo(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Sample]:
+    """Yield one sample per zone and snapshot."""
     zone: Sample | None = None
     values: dict[str, float] = {}
-    reading = True
+    is_reading = True  # False in parts that are skipped
     for number, line in lines:
         if head := _ZONEINFO_HEAD.match(line):
             if zone and values:
                 yield zone
-            values, reading = {}, True
+            values, is_reading = {}, True
             zone = Sample("zone", values, source.cite(number, line), ZONEINFO.name, _zone(head))
-        elif zone and not (reading and _is_of_the_host(values, line)):
-            reading = _read_row(values, number, line, odd, reading=reading)
+        elif zone and not (is_reading and _is_vmstat_line(values, line)):
+            is_reading = _parse_row(values, number, line, errors, is_reading=is_reading)
         elif zone:
-            reading = False
+            is_reading = False
         elif line.strip():
-            odd.note(number, line, "a row above the first zone")
+            errors.note(number, line, "a row above the first zone")
     if zone and values:
         yield zone
 
 
-def _is_of_the_host(values: dict[str, float], line: str) -> bool:
-    """Whether /proc/vmstat begins here: a row without indentation whose name the zone has already."""
+def _is_vmstat_line(values: dict[str, float], line: str) -> bool:
+    """Return whether /proc/vmstat begins here: a row without indentation whose name the zone already has."""
     row = _ROW.match(line)
-    if row is None or row[1] or line[:1].isspace() or (name := _name(row)) not in values:
+    if row is None or row[1] or line[:1].isspace() or (name := _metric_name(row)) not in values:
         return False
     return name != "node_zoneinfo_nr_free_pages" or (len(values) > 1 and f"{values[name]:.0f}" != row[3])
 
 
-def _read_row(values: dict[str, float], number: int, line: str, odd: ParseErrors, *, reading: bool) -> bool:
-    """Whether it goes on: the per-node statistics and the per-CPU page sets are passed over."""
+def _parse_row(values: dict[str, float], number: int, line: str, errors: ParseErrors, *, is_reading: bool) -> bool:
+    """Add a row; return False if a part begins or continues that is skipped: per-node statistics, per-CPU page sets."""
     if _PER_NODE.match(line) or _PER_CPU.match(line):
         return False
     row = _ROW.match(line)
     if row is None:
         if line.strip() and not _ZONEINFO_CONTINUES.match(line):
-            odd.note(number, line, "not a row of a zone")
-        return reading
-    reading = reading or bool(row[1])
-    if reading and (name := _name(row)) and (value := count_of(number, line, row[3], odd)) is not None:
+            errors.note(number, line, "not a row of a zone")
+        return is_reading
+    is_reading = is_reading or bool(row[1])
+    if is_reading and (name := _metric_name(row)) and (value := count_of(number, line, row[3], errors)) is not None:
         values[name] = value
-    return reading
+    return is_reading
 
 
-def _name(row: re.Match[str]) -> str | None:
-    """The metric of a row, None for rows that are not read."""
+def _metric_name(row: re.Match[str]) -> str | None:
+    """Return the metric of a row; None for rows that are not read."""
     name = row[2]
     if row[1]:
         return "node_zoneinfo_nr_free_pages" if name == "free" else None
@@ -246,7 +247,7 @@ ZONEINFO = Parser(
 BARE_ZONEINFO = Parser(
     "zoneinfo", "/proc/zoneinfo without its indentation", parse_zoneinfo, opens=_ZONEINFO_HEAD,
     continues=_BARE_CONTINUES.match, confirm=lambda lines: len(lines) > 1 and _FIRST_BARE_ROW.match(lines[1]),
-    priority=1,  # before the whole form
+    priority=1,  # takes precedence over the indented form
 )  # fmt: skip
 
 
@@ -260,31 +261,30 @@ _ORDERS_OF_4K, _THP_ORDER = 11, 9
 
 
 @snapshots("extfrag")
-def parse_extfrag(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A fact for each zone: of the order of a huge page. A command may print both files, one below the other."""
+def parse_extfrag(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield a fact for each zone, for the order of a huge page. A command may print both files in succession."""
     files: list[list[tuple[int, str, re.Match[str]]]] = []
     last = (0, "", 0)
-    for number, line, found in matches(lines, _INDEX, odd, "not a row of a zone"):
-        place = (
-            len(found["node"]),
-            found["node"],
-            _ZONES.index(found["zone"]) if found["zone"] in _ZONES else len(_ZONES),
-        )
-        if not files or place <= last:
+    for number, line, match in matches(lines, _INDEX, errors, "not a row of a zone"):
+        zone_rank = _ZONES.index(match["zone"]) if match["zone"] in _ZONES else len(_ZONES)
+        rank = len(match["node"]), match["node"], zone_rank
+        if not files or rank <= last:
             files.append([])
-        files[-1].append((number, line, found))
-        last = place
+        files[-1].append((number, line, match))
+        last = rank
     names = _INDEX_FILE.findall(source.command)[-len(files) :]
-    for at, rows in enumerate(files):
-        values = {number: [float(text) for text in found["row"].split()] for number, _, found in rows}
-        negative = any(value < 0 for row in values.values() for value in row)
-        for number, line, found in rows:
-            named = found["file"] or (names[at] if len(names) == len(files) > 1 else f"{source.path} {source.command}")
-            is_unusable = not negative and ("unusable" in named or "extfrag_index" not in named)
+    for index, rows in enumerate(files):
+        values = {number: [float(text) for text in match["row"].split()] for number, _, match in rows}
+        has_negative = any(value < 0 for row in values.values() for value in row)
+        for number, line, match in rows:
+            file = match["file"] or (
+                names[index] if len(names) == len(files) > 1 else f"{source.path} {source.command}"
+            )
+            is_unusable = not has_negative and ("unusable" in file or "extfrag_index" not in file)
             if len(row := values[number]) != _ORDERS_OF_4K:
-                odd.note(number, line, "the row is cut, or of a kernel whose pages are not of 4 KiB")
+                errors.note(number, line, "the row is cut, or of a kernel whose pages are not of 4 KiB")
                 continue
-            labels = (("node", found["node"]), ("zone", found["zone"]))
+            labels = (("node", match["node"]), ("zone", match["zone"]))
             name = "memory.unusable_index" if is_unusable else "memory.extfrag_index"
             yield Fact(name, row[_THP_ORDER], source.cite(number, line), labels)
 
@@ -294,9 +294,9 @@ EXTFRAG = Parser(
 )
 
 
-MAX_BLOCKS = 1 << 22  # of 2 MiB: 8 TiB
-MAX_NAMES = 10_000  # functions that are told apart
-MIN_BLOCKS = 512  # 1 GiB of movable blocks
+MAX_BLOCKS = 1 << 22  # 8 TiB in blocks of 2 MiB
+MAX_NAMES = 10_000  # functions counted separately
+MIN_BLOCKS = 512  # movable blocks needed for a ratio: 1 GiB
 _ALLOCATED = re.compile(r"Page allocated via order (\d{1,2}), ")
 _PAGE_PLACE = re.compile(
     r"PFN (?:0x[0-9a-f]{1,16}|\d{1,16}) type ([A-Z]\w{2,15}) Block (\d{1,13}) type ([A-Z]\w{2,15}) Flags "
@@ -305,8 +305,10 @@ _OLD_PLACE = re.compile(r"PFN \d{1,16} Block \d{1,13} type \d ")
 _FRAME = re.compile(
     r"\s{0,8}(?:\[<[0-9a-f]{1,16}>\] )?([\w.]{2,100})\+0x[0-9a-f]{1,8}/0x[0-9a-f]{1,8}(?: \[[\w-]{1,60}\])?\s*$"
 )
-_REST = re.compile(r"(?:Page has been migrated, last migrate reason: |Slab cache page|Charged (?:\(via objcg\) )?to )")
-_SORTED = re.compile(r"\d{1,12} times, \d{1,12} pages\b.{0,200}:\s*$")
+_OTHER_LINE = re.compile(
+    r"(?:Page has been migrated, last migrate reason: |Slab cache page|Charged (?:\(via objcg\) )?to )"
+)
+_PAGE_OWNER_SORT = re.compile(r"\d{1,12} times, \d{1,12} pages\b.{0,200}:\s*$")
 _ALLOCATOR = re.compile(
     r"_{0,3}(?:(?:get_page_from_freelist|prep_new_page|post_alloc_hook|set_page_owner|save_stack|new_slab|slab_alloc|"
     r"slab_post_alloc_hook|get_free_pages?|get_zeroed_page|allocate_slab|kmem_getpages|cache_grow|cache_alloc_refill)|"
@@ -318,41 +320,41 @@ _CANNOT_MOVE = ("Unmovable", "Reclaimable")
 
 @dataclass(slots=True)
 class _MixedBlocks:
-    """Blocks for movable pages, those that hold others, and the functions that allocated these."""
+    """Blocks for movable pages, those with pages of other types, and the functions that allocated these pages."""
 
     movable: set[str] = field(default_factory=set)
     mixed: set[str] = field(default_factory=set)
     names: Counter[str] = field(default_factory=Counter)
-    is_open: bool = False  # whether the stack of a page that made a block mixed is being read
+    is_open: bool = False  # whether the following stack belongs to the page that made a block mixed
 
-    def add_page(self, kind: str, block: str, kind_of_block: str) -> None:
+    def add_page(self, kind: str, block: str, block_kind: str) -> None:
         self.is_open = False
-        if kind_of_block == "Movable" and len(self.movable) < MAX_BLOCKS:
+        if block_kind == "Movable" and len(self.movable) < MAX_BLOCKS:
             self.movable.add(block)
             if kind in _CANNOT_MOVE and block not in self.mixed:
                 self.mixed.add(block)
                 self.is_open = True
 
     def add_frame(self, name: str) -> None:
-        """The first function that is none of the allocator's."""
+        """Count the first function of a stack that is not part of the allocator."""
         if self.is_open and not _ALLOCATOR.match(name):
             self.names[name if name in self.names or len(self.names) < MAX_NAMES else "others"] += 1
             self.is_open = False
 
 
-def _misfit(text: str) -> str:
-    """What is wrong with a line that is neither the place of a page nor a frame."""
-    if _SORTED.match(text):
+def _error(text: str) -> str:
+    """Return what is wrong with a line that is neither the position of a page nor a frame, or ""."""
+    if _PAGE_OWNER_SORT.match(text):
         return "sums of page_owner_sort, which leaves the blocks out: send page_owner itself"
     if _OLD_PLACE.match(text):
         return "a page of an old kernel, which prints types as numbers: not used"
-    fits = not text.strip() or _ALLOCATED.match(text) or _REST.match(text)
-    return "" if fits else "not a line of page_owner"
+    is_known = not text.strip() or _ALLOCATED.match(text) or _OTHER_LINE.match(text)
+    return "" if is_known else "not a line of page_owner"
 
 
 @with_errors("page_owner")
-def parse_page_owner(source: Source, lines: Lines, odd: ParseErrors) -> Iterator[Record]:
-    """A Fact: the share of blocks for movable pages that hold others, and who allocated most of these."""
+def parse_page_owner(source: Source, lines: Lines, errors: ParseErrors) -> Iterator[Record]:
+    """Yield the share of movable blocks with pages of other types, and the function that allocated most of these."""
     blocks = _MixedBlocks()
     first: Citation | None = None
     for line, text in lines:
@@ -361,17 +363,18 @@ def parse_page_owner(source: Source, lines: Lines, odd: ParseErrors) -> Iterator
             blocks.add_page(*place.groups())
         elif frame := _FRAME.match(text):
             blocks.add_frame(frame[1])
-        elif reason := _misfit(text):
-            odd.note(line, text, reason)
+        elif reason := _error(text):
+            errors.note(line, text, reason)
     if first and (count := len(blocks.movable)) >= MIN_BLOCKS:
-        by = tuple(("by", name) for name, _ in blocks.names.most_common(1))
-        yield Fact("memory.mixed_blocks_ratio", len(blocks.mixed) / count, first, by, source.time)
+        labels = tuple(("by", name) for name, _ in blocks.names.most_common(1))
+        yield Fact("memory.mixed_blocks_ratio", len(blocks.mixed) / count, first, labels, source.time)
     elif first:
-        odd.note(first.line or 0, first.text, "fewer than 512 blocks for movable pages: no evidence about the host")
+        errors.note(first.line or 0, first.text, "fewer than 512 blocks for movable pages: no evidence about the host")
 
 
 PAGE_OWNER = Parser(
-    "page_owner", "page_owner (debugfs)", parse_page_owner, opens=re.compile(f"{_ALLOCATED.pattern}|{_SORTED.pattern}"),
-    continues=any_of(_ALLOCATED, _PAGE_PLACE, _OLD_PLACE, _FRAME, _REST, _SORTED, blank=True),
-    confirm=lambda lines: not _SORTED.match(lines[0]) or any(map(_ALLOCATED.match, lines[1:2])),
+    "page_owner", "page_owner (debugfs)", parse_page_owner,
+    opens=re.compile(f"{_ALLOCATED.pattern}|{_PAGE_OWNER_SORT.pattern}"),
+    continues=any_of(_ALLOCATED, _PAGE_PLACE, _OLD_PLACE, _FRAME, _OTHER_LINE, _PAGE_OWNER_SORT, blank=True),
+    confirm=lambda lines: not _PAGE_OWNER_SORT.match(lines[0]) or any(map(_ALLOCATED.match, lines[1:2])),
 )  # fmt: skip
