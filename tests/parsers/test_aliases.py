@@ -7,7 +7,7 @@ import pytest
 from thpdiag.knowledge.vocabulary import aliases, term
 from thpdiag.parsers.collectl.plot import groups
 from thpdiag.parsers.pcp import metric
-from thpdiag.parsers.sysstat._tables import MODES, METRICS, SWAP_METRICS
+from thpdiag.parsers.sysstat._tables import METRICS, MODES, SWAP_METRICS
 
 SAR = sorted(name for name in aliases() if name in METRICS or name in MODES)
 PCP = sorted(name for name in aliases() if name.count(".") > 1 or name == "mem.physmem")
