@@ -156,8 +156,8 @@ def test_a_whole_file_has_no_warning(large: Path) -> None:
 
 def test_what_github_takes_and_does_not_show_is_told(large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It keeps the gravest 5,000."""
-    assert sarif.SHOWN_RESULTS == 5_000
-    monkeypatch.setattr(sarif, "SHOWN_RESULTS", 300)
+    assert sarif.MAX_SHOWN_RESULTS == 5_000
+    monkeypatch.setattr(sarif, "MAX_SHOWN_RESULTS", 300)
     assert sarif_of(large)[1] == ["SARIF: 400 results; GitHub shows the 300 worst"]
 
 

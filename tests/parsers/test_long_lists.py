@@ -103,7 +103,7 @@ def test_many_readings_become_columns_and_say_the_same(monkeypatch: pytest.Monke
     path = FILES["ps"]
     given_ = readings(path.read_bytes(), path.name)
     assert reading.fold_rows(given_) == given_
-    monkeypatch.setattr(reading, "MANY_NUMBERS", 10)
+    monkeypatch.setattr(reading, "MAX_ROW_NUMBERS", 10)
     kept = reading.fold_rows(given_)
     before, after = ([r.record for r in these] for these in (given_, kept))
     assert samples(after) == samples(before)
@@ -118,7 +118,7 @@ def test_outputs_of_a_recorder_become_columns(output: str, monkeypatch: pytest.M
     """The same rows; what the first line of each report says of the host is kept once, with the first of them."""
     path = next((ARCHIVE / f"osw{output}").iterdir())
     given_ = readings(path.read_bytes() * 2, path.name)
-    monkeypatch.setattr(reading, "MANY_NUMBERS", 10)
+    monkeypatch.setattr(reading, "MAX_ROW_NUMBERS", 10)
     before, after = ([r.record for r in these] for these in (given_, reading.fold_rows(given_)))
     assert samples(after) == samples(before)
     said = [r for r in given_ if isinstance(r.record, Fact) and r.record.name in reading.BANNER]
@@ -133,7 +133,7 @@ def test_another_name_of_the_host_is_not_lost(monkeypatch: pytest.MonkeyPatch) -
     path = next((ARCHIVE / "oswmpstat").iterdir())
     one = path.read_bytes()
     data = one + one.replace(b"(node1)", b"(node2)") + one
-    monkeypatch.setattr(reading, "MANY_NUMBERS", 10)
+    monkeypatch.setattr(reading, "MAX_ROW_NUMBERS", 10)
     kept = [r for r in reading.fold_rows(readings(data, path.name)) if isinstance(r.record, Fact)]
     names = [str(r.record.value) for r in kept if isinstance(r.record, Fact) and r.record.name == "host.name"]
     assert set(names) == {"node1", "node2"}
@@ -143,7 +143,7 @@ def test_another_name_of_the_host_is_not_lost(monkeypatch: pytest.MonkeyPatch) -
 
 def test_columns_stay_with_their_group(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of two hosts in one text do not meet."""
-    monkeypatch.setattr(reading, "MANY_NUMBERS", 2)
+    monkeypatch.setattr(reading, "MAX_ROW_NUMBERS", 2)
     path = FILES["top"]
     ours = readings(path.read_bytes(), path.name)
     theirs = [TaggedRecord(r.record, r.reader, ("", "other")) for r in ours]
@@ -179,7 +179,7 @@ def test_rows_that_are_taken_at_once_say_what_single_ones_say(odd: str, monkeypa
     assert [r.record for r in given_ if isinstance(r.record, Fact | Problem)] == [
         r for r in single if isinstance(r, Fact | Problem)
     ]
-    monkeypatch.setattr(reading, "MANY_NUMBERS", 10)
+    monkeypatch.setattr(reading, "MAX_ROW_NUMBERS", 10)
     text = member(data)
     listed = [r.record for r in reading.fold_rows(STRICT.read_listings(text.path, text.lines()))]
     assert any(isinstance(record, Series) for record in listed)

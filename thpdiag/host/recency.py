@@ -72,15 +72,13 @@ def _session_zero(track: Track, case: Case) -> ZeroReading | None:
     to move in these minutes, since the operator read it because of the problem.
     """
     member, time = track.table.member, track.samples[-1].time
-    uptimes = {
-        float(f.value)
-        for f in case.facts
-        if f.name == "uptime.seconds" and f.cite.member == member and not f.provenance
-    }
-    restarts = (e for state in case.states for e in state.events if e.kind == "restart" and e.cite.member == member)
-    if (time and time.clock in WALL_CLOCKS) or not uptimes or any(True for _ in restarts):
+    in_session = [f for f in case.facts if f.name == "uptime.seconds" and f.cite.member == member and not f.provenance]
+    uptimes = [float(fact.value) for fact in in_session]
+    has_restart = any(e.kind == "restart" and e.cite.member == member for s in case.states for e in s.events)
+    if (time and time.clock in WALL_CLOCKS) or not uptimes or has_restart:
         return None
-    zero = ZeroReading(*[Moment(min(uptimes), Clock.BOOT)] * 2, Moment(0.0, Clock.BOOT), member)
+    reading = Moment(min(uptimes), Clock.BOOT)
+    zero = ZeroReading(reading, reading, Moment(0.0, Clock.BOOT), member)
     is_one_boot = max(uptimes) - min(uptimes) < MIN_SESSION_UPTIME_SECONDS
     return zero if is_one_boot and zero.uptime >= MIN_SESSION_UPTIME_SECONDS else None
 
