@@ -26,6 +26,7 @@ def test_a_real_time_kernel_has_no_huge_pages(build: str) -> None:
     """By the line of its build, unless sysfs shows that it has them."""
     text = f"node1:~# uname -a\nLinux node1 6.12.57-rt {build} x86_64 GNU/Linux\n"
     assert outcomes(text)["CTX-02"] == "fires"
+    assert "thp.enabled" not in document(text.encode())["host"]["settings"]  # no default is assumed
     shown = "node1:~# cat /sys/kernel/mm/transparent_hugepage/enabled\n[always] madvise never\n"
     assert outcomes(text + shown)["CTX-02"] == "silent"
 

@@ -171,6 +171,24 @@ def test_a_kernel_named_in_prose_does_not_beat_uname() -> None:
     assert measured == ["3.10.0-229.el7.x86_64"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("postgres 9.6 on centos 6.5, 2.6.32-431.el6.x86_64, slow", {"CentOS 6.5", "2.6.32-431.el6.x86_64"}),
+        ("slow since we moved from CentOS 7 to Ubuntu 22.04 nodes", {"Ubuntu 22.04"}),
+        ("slow since we moved away from RHEL 7.9", set()),
+        ("RHEL 8.6 is fine, RHEL 9.2 is not", set()),
+        ("our Ubuntu 20.04 boxes (5.4.0-150-generic)", {"Ubuntu 20.04", "5.4.0-150-generic"}),
+        ("bash 4.2.46-35.el7_9 on rocky linux 8.6", {"Rocky Linux 8.6"}),
+        ("3.10.0-1160.el7.x86_64 is slow and 4.18.0-477.el8.x86_64 is not", set()),
+    ],
+)
+def test_the_system_that_a_sentence_names(text: str, expected: set[str]) -> None:
+    """The one that the host has, not one that it had; none where a sentence compares several."""
+    found = [f for f in case(f"{text}\n{session()}").facts if f.provenance == "prose"]
+    assert {f.value for f in found if f.name in ("os.name", "kernel.release")} == expected
+
+
 def test_control_characters_hidden_as_entities_are_taken_off() -> None:
     """HTML may name an escape character; it is none in the text that is read."""
     text = "<html><body><p>x</p><p>[root@db1 ~]# uname -n&#27;[31m</p>"

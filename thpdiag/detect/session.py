@@ -154,22 +154,36 @@ def _event(cite: Citation, path: str, value: str, how: str) -> Event:
     return Event(kinds.get(setting, "setting_written"), cite, fields=fields)
 
 
-_HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime")
+_HINT = re.compile(r"(?i)kernel|linux|centos|rhel|red hat|ubuntu|debian|sles|suse|uptime|\.el\d|\d-generic")
 _RELEASE = re.compile(r"(?<![\w.-])[2-7]\.\d{1,2}\.(?:\d{1,3}|x)(?:\.\d{1,3})?(?:-[\w.+~-]{1,60})?(?![\w-])")
 _KERNEL_WORD = re.compile(r"(?i)kernels?\b")
 _MAX_DISTANCE = 60  # characters between the word "kernel" and its release; beyond that it is another version
+_DISTRIBUTION_RELEASE = re.compile(  # distinct from any other version without the word "kernel"
+    r"(?<![\w.-])(?:(?:2\.6\.(?:18|32)|3\.10\.0|4\.18\.0|5\.14\.0|6\.12\.0)-\d[\w.]{0,30}\.el\d{1,2}[\w.]{0,20}"
+    r"|[2-7]\.\d{1,2}\.\d{1,3}-\d[\w.]{0,30}\.el\d{1,2}uek(?:\.\w{1,10})?"
+    r"|[3-7]\.\d{1,2}\.\d{1,3}-\d{1,4}-(?:generic|aws|azure|gcp|oracle|lowlatency))(?![\w-])"
+)
 _OS = re.compile(
-    r"\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux|Ubuntu"
-    r"|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)(?: \((?:RHEL)\))?\s+"
+    r"(?i)\b(?P<name>CentOS(?: Linux| release)*|Red Hat Enterprise Linux(?: Server)?(?: release)?|RHEL|Oracle Linux"
+    r"|Ubuntu|Debian(?: GNU/Linux)?|SLES|SUSE Linux Enterprise Server|Rocky Linux|AlmaLinux|Fedora)"
+    r"(?: \((?:RHEL)\))?\s+"
     r"(?P<version>\d{1,2}(?:\.\d{1,4}){0,2}(?:\s?SP\d)?)(?!-?\d|[.]\d)"
 )
+_OS_NAMES = {
+    name.casefold(): name
+    for name in ("AlmaLinux", "CentOS", "Debian", "Fedora", "Oracle Linux", "RHEL", "Rocky Linux", "SLES", "Ubuntu")
+}
+_OTHER_OS = re.compile(r"(?i)\b(?:from|unlike|than|instead of|previously|formerly|used to run|old)\s+$")
 _UPTIME = re.compile(r"\b(?P<days>\d{1,4}) days?(?:'| of)? uptime|\buptime (?:of|is|was) (?P<days2>\d{1,4}) days?")
 _VERSION = re.compile(r"ersion|Starting|erver v=|-MariaDB")  # most lines have none of these
 _MAX_VERSION_CHARS = 2000  # characters of a line that are searched for a version
 
 
 def _kernel_release(text: str) -> str:
-    """Return the release closest to the word "kernel", preferably after it; the line may have other versions."""
+    """Return the release closest to the word "kernel", preferably after it, or the only one named as distributions do.
+
+    The line may have other versions.
+    """
     words = [(word.start(), word.end()) for word in _KERNEL_WORD.finditer(text)]
     distances = [
         (release.start() - end if release.start() >= end else 10 + begin - release.end(), release[0])
@@ -177,7 +191,23 @@ def _kernel_release(text: str) -> str:
         for begin, end in words
     ]
     distance, nearest = min(distances, default=(_MAX_DISTANCE, ""))
-    return nearest.rstrip(".-") if distance < _MAX_DISTANCE else ""
+    if distance < _MAX_DISTANCE:
+        return nearest.rstrip(".-")
+    named = {release[0].rstrip(".") for release in _DISTRIBUTION_RELEASE.finditer(text)}
+    return named.pop() if len(named) == 1 else ""
+
+
+def _operating_system(text: str) -> str:
+    """Return the distribution that a line names as that of the host; empty if it names several.
+
+    A host that moved "from CentOS 7 to Ubuntu 22.04" runs the latter.
+    """
+    systems = {
+        f"{_OS_NAMES.get(found['name'].casefold(), found['name'])} {found['version']}"
+        for found in _OS.finditer(text)
+        if not _OTHER_OS.search(text, max(0, found.start() - 20), found.start())
+    }
+    return systems.pop() if len(systems) == 1 else ""
 
 
 def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
@@ -189,8 +219,8 @@ def prose_facts(cite: Citation, text: str) -> Iterator[Fact]:
         return
     if release := _kernel_release(text):
         yield Fact("kernel.release", release, cite, provenance="prose")
-    if system := _OS.search(text):
-        yield Fact("os.name", f"{system['name']} {system['version']}", cite, provenance="prose")
+    if system := _operating_system(text):
+        yield Fact("os.name", system, cite, provenance="prose")
     if uptime := _UPTIME.search(text):
         yield Fact("uptime.seconds", int(uptime["days"] or uptime["days2"]) * 86400, cite, provenance="prose")
 

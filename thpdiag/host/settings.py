@@ -492,10 +492,13 @@ def facts_of_kernel(facts: Iterable[Fact], release: Fact | None) -> list[Fact]:
 def default_setting(setting: str, facts: Sequence[Fact]) -> Fact | None:
     """Return the default of the distribution and its kernel, marked as assumed.
 
-    None if the input shows a setting without the name of its file, which may be this one with another value. In a
-    container, the distribution is that of the container and does not determine the kernel.
+    None if the kernel has no transparent huge pages, or if the input shows a setting without the name of its file,
+    which may be this one with another value. In a container, the distribution is that of the container and does not
+    determine the kernel.
     """
     if first_fact(facts, "setting.unplaced") is not None:
+        return None
+    if (applicable := first_fact(facts, "thp.applicable")) is not None and applicable.value == "no":
         return None
     release, system = first_fact(facts, "kernel.release"), first_fact(facts, "os.name")
     if first_fact(facts, "host.container") is not None:
