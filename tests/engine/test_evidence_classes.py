@@ -127,7 +127,7 @@ def test_what_rests_on_a_hypothesis_is_one() -> None:
     host = {"facts": {"thp.defrag": "always"}, "series": STALLING}
     assert outcome(resting, hypothesis, **host).confidence == "possible"
     found = outcome(resting, likely, **host)
-    assert (found.confidence, found.spoken) == ("likely", ("counter",))
+    assert (found.confidence, found.evidence_classes) == ("likely", ("counter",))
 
 
 def test_a_yes_under_not_speaks_against() -> None:
@@ -139,7 +139,7 @@ def test_a_yes_under_not_speaks_against() -> None:
     )  # fmt: skip
     found = outcome(one, facts={"thp.defrag": "always"}, series={**STALLING, "cpu_ratio.iowait": "0.5+0x60 @2s"})
     assert found.confidence == "likely"
-    assert "cpu" not in found.spoken
+    assert "cpu" not in found.evidence_classes
     assert [e.check for e in found.against] == ["waiting"]
 
 

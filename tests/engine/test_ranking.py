@@ -67,11 +67,13 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
         return
     if leader.demoted_by:
         yield "the leader is explained by another"
-    if leader.sureness < 1 <= max(f.sureness for f in could):
+    if leader.confidence_rank < 1 <= max(f.confidence_rank for f in could):
         yield "a hypothesis stands before a likely finding"
     low = [f for f in could if f.severity in ("low", "info")]
     if leader.outcome.rule in {f.outcome.rule for f in low} and any(
-        f.severity not in ("low", "info") and f.sureness and not f.demoted_by for f in found if f.role != "context"
+        f.severity not in ("low", "info") and f.confidence_rank and not f.demoted_by
+        for f in found
+        if f.role != "context"
         and before[f.outcome.rule].role in LEADING_ROLES and f is not leader
     ):  # fmt: skip
         yield "what hurts little stands before what hurts"
@@ -82,8 +84,8 @@ def wrong(given: tuple[Finding, ...], found: tuple[Finding, ...]) -> Iterator[st
         yield "a finding is two things"
     for finding in found:
         for other in finding.demoted_by:
-            explained = before[other].sureness > 0 and finding.outcome.rule in RULES[other].file.explains
-            if before[other].sureness < before[finding.outcome.rule].sureness and not explained:
+            explained = before[other].confidence_rank > 0 and finding.outcome.rule in RULES[other].file.explains
+            if before[other].confidence_rank < before[finding.outcome.rule].confidence_rank and not explained:
                 yield f"{finding.outcome.rule} steps back behind a hypothesis"
 
 

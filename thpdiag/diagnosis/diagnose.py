@@ -207,7 +207,7 @@ def _best_outcome(rule: str, by_state: Sequence[StateOutcomes]) -> RuleOutcome |
     """The outcome of the state in which the rule fires with the highest confidence, of equal ones the latest; None
     if none."""
     options = [
-        (outcomes[rule].sureness, view.state.order or 0, outcomes[rule])
+        (outcomes[rule].confidence_rank, view.state.order or 0, outcomes[rule])
         for view, outcomes in by_state
         if outcomes[rule].value is YES
     ]

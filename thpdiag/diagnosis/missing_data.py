@@ -127,7 +127,7 @@ def confidence_keys(finding: Finding, diagnosis: Diagnosis) -> dict[str, Any]:
     steps = [s for s in finding.outcome.raises if CONFIDENCES.index(s.to) > CONFIDENCES.index(finding.confidence)]
     requests = open_requests(diagnosis)
     return {
-        "classes_spoken": list(finding.outcome.spoken),
+        "classes_spoken": list(finding.outcome.evidence_classes),
         "classes_missing": missing_classes(finding, diagnosis),
         "raises": [
             Raise.model_construct(
@@ -145,8 +145,8 @@ def missing_classes(finding: Finding, diagnosis: Diagnosis) -> list[str]:
     rules = (diagnosis.rule_by_id[outcome.rule], *diagnosis.leading_rules.get(finding.mechanism, ()))
     wanted = {check_class(check) for rule in rules for check in rule.checks.values()} & RAISING_CLASSES
     outcomes = [outcome, *(diagnosis.outcomes[rule.id] for rule in rules)]
-    available = {class_ for other in outcomes if other.state == outcome.state for class_ in other.heard}
-    return sorted(wanted - set(outcome.spoken) - available)
+    available = {class_ for other in outcomes if other.state == outcome.state for class_ in other.available_classes}
+    return sorted(wanted - set(outcome.evidence_classes) - available)
 
 
 # Why something is not in the input

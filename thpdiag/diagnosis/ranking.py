@@ -102,13 +102,13 @@ def _sort_keys(findings: Findings, rules: Rules) -> dict[str, SortKey]:
     explained = {i for other in findings for i in rules[other].file.explains}
     severities = {i: SEVERITIES.index(f.severity) for i, f in findings.items()}
     has_current_cause = any(
-        f.role == "root_cause" and f.sureness >= LIKELY and severities[i] >= HIGH_SEVERITY and not f.past
+        f.role == "root_cause" and f.confidence_rank >= LIKELY and severities[i] >= HIGH_SEVERITY and not f.past
         for i, f in findings.items()
     )
     return {
         i: SortKey(
-            is_likely=f.sureness >= LIKELY, is_severe=severities[i] >= MEDIUM_SEVERITY,
-            is_current=not (has_current_cause and f.past), confidence=f.sureness, severity=severities[i],
+            is_likely=f.confidence_rank >= LIKELY, is_severe=severities[i] >= MEDIUM_SEVERITY,
+            is_current=not (has_current_cause and f.past), confidence=f.confidence_rank, severity=severities[i],
             is_root_cause=f.role == "root_cause", share=_sample_share(f, rules[i]), is_unexplained=i not in explained,
             rule=i,
         )
@@ -139,8 +139,8 @@ def _weaker_causes(
 ) -> Iterator[str]:
     """Yield the likely causes of a finding whose confidence is lower than its own. A cause does not count if a
     finding unrelated to the effect demotes it."""
-    level = fired[effect].sureness
-    causes = [i for i in fired if _explains(i, effect, fired, rules) and LIKELY <= fired[i].sureness < level]
+    level = fired[effect].confidence_rank
+    causes = [i for i in fired if _explains(i, effect, fired, rules) and LIKELY <= fired[i].confidence_rank < level]
     for cause in causes:
         ancestors = _all_demoters(cause, demoters)
         roots = {i for i in ancestors if not demoters[i]}
@@ -165,7 +165,7 @@ def _explanations(effect: str, fired: Findings, rules: Rules) -> Iterator[str]:
     if finding.role not in LEADING_ROLES:
         return
     for i, other in fired.items():
-        if i == effect or other.sureness < finding.sureness:
+        if i == effect or other.confidence_rank < finding.confidence_rank:
             continue
         is_rival = _is_rival(other, finding, rules) and _same_state(other, finding)
         if (is_rival and not _has_smaller_share(i, effect, fired, rules)) or _explains(i, effect, fired, rules):
@@ -189,7 +189,9 @@ def _uses_cpu_time(other: Finding, finding: Finding, rules: Rules) -> bool:
     only if `finding` rests on CPU metrics alone, without call stacks or a switched setting."""
     checks = rules[finding.outcome.rule].checks
     series = [c for e in finding.outcome.evidence if isinstance(c := checks.get(e.check), SeriesCheck)]
-    inferred = any(c.series.startswith(CPU_PREFIX) for c in series) and not CAUSAL_CLASSES & set(finding.outcome.spoken)
+    inferred = any(c.series.startswith(CPU_PREFIX) for c in series) and not CAUSAL_CLASSES & set(
+        finding.outcome.evidence_classes
+    )
     if other.role != "alternative" or finding.role != "root_cause" or not inferred:
         return False
     return _sample_share(other, rules[other.outcome.rule]) >= MIN_LEAD_SHARE
@@ -243,7 +245,7 @@ def _may_coincide(left: Finding, right: Finding) -> bool:
 def _same_state(left: Finding, right: Finding) -> bool:
     """Whether two findings may hold at the same time under the same settings. A finding without measurements over
     time (such as fragmented memory) holds before a switch of settings and after."""
-    are_measured = all(set(DYNAMIC) & set(f.outcome.spoken) for f in (left, right))
+    are_measured = all(set(DYNAMIC) & set(f.outcome.evidence_classes) for f in (left, right))
     are_settings_equal = all(left.under[n] == right.under[n] for n in left.under.keys() & right.under.keys())
     return _may_coincide(left, right) and (are_settings_equal or not are_measured)
 

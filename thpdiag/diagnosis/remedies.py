@@ -361,7 +361,7 @@ def _advice_on_finding(finding: Finding, diagnosis: Diagnosis) -> list[Remedy]:
 def _is_explained_away(finding: Finding, leader: Finding) -> bool:
     """Whether a cause other than huge pages explains the finding, which has no call stacks of its own."""
     other = mechanism_kind(leader.mechanism) not in {"", THP} and leader.outcome.rule in finding.demoted_by
-    return other and "stack" not in finding.outcome.spoken
+    return other and "stack" not in finding.outcome.evidence_classes
 
 
 def _settings_written(remedy: str) -> set[str]:

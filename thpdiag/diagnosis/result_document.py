@@ -225,7 +225,7 @@ def _cause_before_switch(diagnosis: Diagnosis, leader: Finding) -> str:
     """A cause of the time before a switch of settings, if it has at least the confidence of the current one."""
     causes = {rule.id for rule in diagnosis.rules if rule.file.role == "root_cause" and not leader.past}
     past_findings = (f for f in diagnosis.findings if f.past and f.outcome.rule in causes and not f.demoted_by)
-    first = next((f for f in past_findings if f.sureness >= max(1, leader.sureness)), None)
+    first = next((f for f in past_findings if f.confidence_rank >= max(1, leader.confidence_rank)), None)
     if first is None:
         return ""
     switched = [(n, old, leader.under[n]) for n, old in first.under.items() if leader.under.get(n, old) != old]
@@ -282,7 +282,9 @@ def _symptom_text(diagnosis: Diagnosis) -> str:
     if not candidates:
         return report
     # of equal severity the one with more kinds of evidence
-    finding, text = max(candidates, key=lambda pair: (SEVERITIES.index(pair[0].severity), len(pair[0].outcome.spoken)))
+    finding, text = max(
+        candidates, key=lambda pair: (SEVERITIES.index(pair[0].severity), len(pair[0].outcome.evidence_classes))
+    )
     return f"{report}{text}.{_strongest_figure(finding)} "
 
 

@@ -80,7 +80,7 @@ class EntityVerdict(NamedTuple):
     is_apart: bool = False
 
     @property
-    def sureness(self) -> int:
+    def confidence_rank(self) -> int:
         """The index of the confidence, -1 without one."""
         return CONFIDENCES.index(self.confidence) if self.confidence else -1
 
@@ -207,7 +207,7 @@ def _verdict_key(rule: Rule, verdict: EntityVerdict) -> tuple[int, int, float, s
     if verdict.value is UNKNOWN:
         priority = 2 if any(result.kind in DYNAMIC for result in supporting) else 0
     largest = max((r.measured for r in supporting if isinstance(r.measured, float)), default=0.0)
-    return -priority, -verdict.sureness, -largest, format_entity(verdict.entity or ())
+    return -priority, -verdict.confidence_rank, -largest, format_entity(verdict.entity or ())
 
 
 def _set_confidence(
@@ -216,7 +216,7 @@ def _set_confidence(
     """Set the confidence of a verdict that fires: the best one among its groups of simultaneous observations."""
     groups = group_by_time(fired.results, anchors)
     settled = [_apply_excluders(rule, fired._replace(results=results), excluders) for results in groups]
-    best = max(settled, key=lambda verdict: (verdict.value.value, verdict.sureness))
+    best = max(settled, key=lambda verdict: (verdict.value.value, verdict.confidence_rank))
     if best.value is not UNKNOWN:
         return best
     whole = _apply_excluders(rule, fired, excluders)
@@ -225,7 +225,7 @@ def _set_confidence(
 
 def _is_certain(excluder: RuleOutcome) -> bool:
     """Whether a rule excludes another at any confidence."""
-    return excluder.role == CONTEXT_ROLE or excluder.sureness == len(CONFIDENCES) - 1
+    return excluder.role == CONTEXT_ROLE or excluder.confidence_rank == len(CONFIDENCES) - 1
 
 
 def _apply_excluders(rule: Rule, verdict: EntityVerdict, excluders: Sequence[RuleOutcome]) -> EntityVerdict:
@@ -237,7 +237,7 @@ def _apply_excluders(rule: Rule, verdict: EntityVerdict, excluders: Sequence[Rul
         return verdict._replace(value=value)
     open_ = [o for o in excluders if o.value is not NO]
     level = CONFIDENCES.index(confidence_level(rule, results, [o for o in open_ if o.value is UNKNOWN]))
-    silencers = (o for o in open_ if o.value is YES and (_is_certain(o) or o.sureness >= level))
+    silencers = (o for o in open_ if o.value is YES and (_is_certain(o) or o.confidence_rank >= level))
     if excluder := next(silencers, None):
         return verdict._replace(value=NO, excluder=excluder)
     return verdict._replace(confidence=confidence_level(rule, results, open_))
@@ -281,8 +281,8 @@ def _outcome(rule: Rule, view: StateView, verdict: EntityVerdict) -> RuleOutcome
         missing=tuple(dict.fromkeys(missing)), entity=format_entity(verdict.entity or ()),
         evidence=tuple(r.evidence(n) for n, r in supporting.items()), against=against, raise_confidence=hints,
         raises=raises, firm=rule.when.value(lasting.__getitem__) is NO, answers=results, excluders=excluders,
-        role=rule.file.role, spoken=tuple(sorted(_evidence_classes(rule, view, supporting))),
-        heard=tuple(sorted({r.kind for r in results.values() if r.value is not UNKNOWN})),
+        role=rule.file.role, evidence_classes=tuple(sorted(_evidence_classes(rule, view, supporting))),
+        available_classes=tuple(sorted({r.kind for r in results.values() if r.value is not UNKNOWN})),
     )  # fmt: skip
 
 
@@ -292,7 +292,7 @@ def _evidence_classes(rule: Rule, view: StateView, supporting: CheckResults) -> 
     for name, result in supporting.items():
         check = rule.checks[name]
         other = view.outcomes.get(check.rule) if isinstance(check, RuleCheck) else None
-        classes.update(other.spoken if other and other.value is YES else (result.kind,))
+        classes.update(other.evidence_classes if other and other.value is YES else (result.kind,))
     return classes
 
 
@@ -445,8 +445,10 @@ def _join_windows(
         return whole
     parts = [_set_window(stretch, outcomes[rule.id]) for stretch, outcomes in windows if rule.id in outcomes]
     fired = [part for part in parts if part.value is YES and any(e.window for e in part.evidence)]
-    surest = max(fired, key=lambda part: part.sureness, default=None)  # of equal ones the first, which is the worst
-    if surest and (whole.value is not YES or whole.sureness < surest.sureness):
+    surest = max(
+        fired, key=lambda part: part.confidence_rank, default=None
+    )  # of equal ones the first, which is the worst
+    if surest and (whole.value is not YES or whole.confidence_rank < surest.confidence_rank):
         return surest
     if whole.value is NO and not whole.is_excluded:
         undecided = (
@@ -495,7 +497,7 @@ def _set_window(stretch: Stretch, outcome: RuleOutcome) -> RuleOutcome:
     `possible`."""
     moments = (Moment(stretch.first, stretch.clock), Moment(stretch.last, stretch.clock))
     outcome = replace(outcome, window=moments, evidence=tuple(_add_share(e, stretch) for e in outcome.evidence))
-    if not stretch.is_burst or outcome.sureness < 1:
+    if not stretch.is_burst or outcome.confidence_rank < 1:
         return outcome
     hints = tuple(dict.fromkeys((LONGER_HINT, *outcome.raise_confidence)))
     return replace(outcome, confidence=CONFIDENCES[0], raise_confidence=hints, raises=())

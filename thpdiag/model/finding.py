@@ -71,9 +71,10 @@ class RuleOutcome:
     `missing` are vocabulary names that would decide what is unknown. A `firm` no rests on measured settings and facts
     alone, so that no further recording could change it. `window` is the stretch of a longer recording that was
     evaluated; None: everything that was recorded. `answers` are the results of the checks by name
-    (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it, `spoken` the
-    classes of evidence for it, `heard` the classes of which the input has any data. `mistake` is an error in thpdiag
-    that prevented the evaluation. `title` is that of the rule. `in_range` is whether it is in the requested time range.
+    (`thpdiag.engine.state_view.CheckResult`), `excluders` the outcomes of the rules that would silence it.
+    `evidence_classes` are the classes of evidence for it, `available_classes` those of which the input has any data.
+    `mistake` is an error in thpdiag that prevented the evaluation. `title` is that of the rule. `in_range` is whether
+    it is in the requested time range.
     """
 
     rule: str
@@ -90,15 +91,15 @@ class RuleOutcome:
     answers: Mapping[str, object] = field(default_factory=dict)
     excluders: tuple[RuleOutcome, ...] = ()
     role: str = ""
-    spoken: tuple[str, ...] = ()
-    heard: tuple[str, ...] = ()
+    evidence_classes: tuple[str, ...] = ()
+    available_classes: tuple[str, ...] = ()
     raises: tuple[Raise, ...] = ()
     mistake: str = ""
     title: str = ""
     in_range: bool = True
 
     @property
-    def sureness(self) -> int:
+    def confidence_rank(self) -> int:
         """The confidence as a number, -1 without one."""
         return CONFIDENCES.index(self.confidence) if self.confidence else -1
 
@@ -129,7 +130,7 @@ class Finding:
     past: bool = False
 
     @property
-    def sureness(self) -> int:
+    def confidence_rank(self) -> int:
         """The confidence as a number."""
         return CONFIDENCES.index(self.confidence)
 

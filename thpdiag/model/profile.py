@@ -68,7 +68,7 @@ class Task(NamedTuple):
     tid: int | None = None
 
 
-NOBODY = Task()
+UNKNOWN_TASK = Task()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -248,7 +248,7 @@ class StackCounts:
         weight: float,
         samples: int,
         cite: Citation,
-        task: Task = NOBODY,
+        task: Task = UNKNOWN_TASK,
         cpu: int | None = None,
         bin: int | None = None,
     ) -> int:

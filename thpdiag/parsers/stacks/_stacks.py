@@ -15,7 +15,7 @@ from functools import lru_cache
 from thpdiag.knowledge.symbols import families, families_of, is_unresolved, normalise
 from thpdiag.model import Citation, Frame, Ledger, Measure, Profile, StackCounts, Stacks, Task
 from thpdiag.model.parser import Content
-from thpdiag.model.profile import NAMELESS, NOBODY
+from thpdiag.model.profile import NAMELESS, UNKNOWN_TASK
 from thpdiag.parsers._lines import printable
 from thpdiag.parsers.perf._texts import Frames
 
@@ -121,7 +121,9 @@ class StackBuilder:
         """Return the number of a function."""
         return self.frames.number(printable(name[:MAX_NAME_CHARS]), dso[:MAX_NAME_CHARS], kernel=kernel)
 
-    def add(self, stack: Sequence[int], weight: float, cite: Citation, task: Task = NOBODY, samples: int = 0) -> None:
+    def add(
+        self, stack: Sequence[int], weight: float, cite: Citation, task: Task = UNKNOWN_TASK, samples: int = 0
+    ) -> None:
         """Count a stack, leaf first; a weight that is not positive or too large is odd."""
         self.read += samples
         if not 0 < weight < 1e18:

@@ -18,7 +18,7 @@ from typing import Final, TextIO
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from thpdiag.serve.access.principals import NOBODY, Access, Principal, client_address
+from thpdiag.serve.access.principals import ANONYMOUS, Access, Principal, client_address
 from thpdiag.serve.storage.access import AuditEntry
 
 MAX_AUDIT_CHARS: Final = 200  # of a text from a client, in a log line
@@ -143,7 +143,7 @@ class RequestLog:
         try:
             await self._app(scope, receive, answer)
         finally:
-            principal = scope.get("state", {}).get("principal", NOBODY)
+            principal = scope.get("state", {}).get("principal", ANONYMOUS)
             raw_path = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")  # without the query
             address = escape_line(request_address(scope, self._access)) or "-"
             target = f"{escape_line(scope['method'])} {escape_line(raw_path.decode('ascii', 'backslashreplace'))}"

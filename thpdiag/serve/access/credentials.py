@@ -47,7 +47,15 @@ from starlette.datastructures import Headers
 from thpdiag.errors import UsageError
 from thpdiag.serve.access.audit import Action, Outcome, audit_event
 from thpdiag.serve.access.http import RefusedError
-from thpdiag.serve.access.principals import NOBODY, Access, AuthMethod, Principal, Scope, address_prefix, known_scopes
+from thpdiag.serve.access.principals import (
+    ANONYMOUS,
+    Access,
+    AuthMethod,
+    Principal,
+    Scope,
+    address_prefix,
+    known_scopes,
+)
 from thpdiag.serve.storage.access import AuditEntry, LoginTable, TokenRow, TokenTable
 from thpdiag.serve.storage.database import is_id
 
@@ -150,7 +158,7 @@ class Bearer:
                 words = "this token is not valid, and too many wrong ones came from this address or with its prefix"
                 raise RefusedError(429, words, {"Retry-After": str(ceil(wait))})
             subject = match[1] if match else "not a token of this server"
-            failure = audit_event(now, Action.AUTHENTICATE, Outcome.REFUSED, NOBODY, address, subject)
+            failure = audit_event(now, Action.AUTHENTICATE, Outcome.REFUSED, ANONYMOUS, address, subject)
             await run_in_threadpool(self.record, failure)
             raise RefusedError(401, "this token is not valid", INVALID_CHALLENGE)
         return Principal(token.label, AuthMethod.TOKEN, known_scopes(token.scopes), token.prefix)

@@ -46,8 +46,8 @@ from thpdiag.serve.access.audit import Action, Outcome, RequestLog, audit_event,
 from thpdiag.serve.access.credentials import CHALLENGE, TOKEN_MARK, Bearer
 from thpdiag.serve.access.http import SAFE_METHODS, RefusedError, SecurityHeaders, send_refusal, wants_page
 from thpdiag.serve.access.principals import (
+    ANONYMOUS,
     LOCAL,
-    NOBODY,
     Access,
     AuthMethod,
     Mode,
@@ -288,7 +288,7 @@ class Gate:
             raise RefusedError(404, "there is nothing at this address")
         if "x-http-method-override" in headers and not (method == "POST" and rule.streams):
             raise RefusedError(400, "a header must not override the method of the request")
-        principal = NOBODY
+        principal = ANONYMOUS
         if words := self.problem():
             if rule.scopes or method not in SAFE_METHODS:
                 raise RefusedError(503, f"this server is not ready: {words}", RETRY)
@@ -307,7 +307,7 @@ class Gate:
         return principal
 
     async def _identify(self, scope: Request, headers: Headers) -> Principal:
-        """Return the sender of a request; NOBODY without credentials."""
+        """Return the sender of a request; ANONYMOUS without credentials."""
         if self.access.mode is Mode.NONE:
             if any(name in headers for name in FORWARDING_HEADERS):  # all clients of the proxy would have access
                 raise RefusedError(403, "a proxy is in front of this server, which has no login: set --access")
@@ -324,19 +324,19 @@ class Gate:
         cookie = credentials.session_cookie(headers, over_tls=self.access.over_tls)
         session = credentials.read_session(self.key, cookie, self.bearer.clock())
         if session is None:
-            return NOBODY
+            return ANONYMOUS
         find = self.bearer.login_session if self.access.mode is Mode.OIDC else self.bearer.session
-        return await find(session.prefix, session.nonce) or NOBODY
+        return await find(session.prefix, session.nonce) or ANONYMOUS
 
     def _user_of_proxy(self, peer: str, headers: Headers) -> Principal:
         """Return the user that a trusted proxy names. The header from another peer is refused, not just ignored."""
         users = [name.strip() for name in headers.getlist(self.access.user_header)]
         if not users:
-            return NOBODY
+            return ANONYMOUS
         if len(users) != 1 or not is_in_networks(peer, self.access.proxies):
             raise RefusedError(403, "only a trusted proxy may name the user")
         if not users[0]:
-            return NOBODY
+            return ANONYMOUS
         scopes = LOCAL.scopes if users[0] in self.access.admins else self.access.user_scopes
         return Principal(users[0], AuthMethod.PROXY, scopes, binding=users[0])
 
@@ -354,7 +354,7 @@ class Gate:
         """RefusedError without one of the scopes, or without a CSRF token where one is needed."""
         if not rule.scopes:
             return
-        if principal.auth_method is AuthMethod.NOBODY:
+        if principal.auth_method is AuthMethod.ANONYMOUS:
             self._ask_for_login(scope, headers)
         if not any(map(principal.may, rule.scopes)):
             raise RefusedError(403, f"this needs the scope {' or '.join(rule.scopes)}")

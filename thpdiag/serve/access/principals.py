@@ -50,7 +50,7 @@ def known_scopes(names: Iterable[str]) -> frozenset[Scope]:
 class AuthMethod(StrEnum):
     """How the sender of a request was authenticated."""
 
-    NOBODY = "nobody"  # not authenticated
+    ANONYMOUS = "nobody"  # not authenticated
     LOCAL = "local"  # no login: every client of the loopback address
     TOKEN = "token"  # a bearer token in the request
     SESSION = "session"  # a session cookie, begun with a token
@@ -93,7 +93,7 @@ class Principal:
         return self.owner == owner or self.may(Scope.ADMIN)
 
 
-NOBODY = Principal(name="", auth_method=AuthMethod.NOBODY, scopes=frozenset())
+ANONYMOUS = Principal(name="", auth_method=AuthMethod.ANONYMOUS, scopes=frozenset())
 LOCAL = Principal(name="local", auth_method=AuthMethod.LOCAL, scopes=frozenset(Scope))
 
 

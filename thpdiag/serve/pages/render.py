@@ -28,7 +28,7 @@ from thpdiag.report.html import environment
 from thpdiag.serve.access import credentials
 from thpdiag.serve.access.gate import allowed_origins
 from thpdiag.serve.access.http import PAGE_HEADERS, STATIC_HEADERS, RefusedError
-from thpdiag.serve.access.principals import NOBODY, Access, Principal, Scope
+from thpdiag.serve.access.principals import ANONYMOUS, Access, Principal, Scope
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.cases import Case
 
@@ -148,7 +148,7 @@ def render_page(
     request: Request, server: Server, template: str, *, title: str, status: int = 200, **context: Any
 ) -> HTMLResponse:
     """Render a template of the folder `templates`; CPU-bound, so call it in a thread."""
-    principal: Principal = getattr(request.state, "principal", NOBODY)
+    principal: Principal = getattr(request.state, "principal", ANONYMOUS)
     page = _environment().get_template(template)
     text = page.render(
         title=title,

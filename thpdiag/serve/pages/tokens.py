@@ -29,7 +29,7 @@ from thpdiag.serve.access.credentials import is_alive, mint_token
 from thpdiag.serve.access.gate import local_path, path_with_return
 from thpdiag.serve.access.http import RefusedError
 from thpdiag.serve.access.oidc import BEGIN_PATH, CALLBACK_PATH, FLOW_SECONDS, Flow, SignInError, User
-from thpdiag.serve.access.principals import NOBODY, AuthMethod, Mode, Principal, Scope, address_prefix, parse_scopes
+from thpdiag.serve.access.principals import ANONYMOUS, AuthMethod, Mode, Principal, Scope, address_prefix, parse_scopes
 from thpdiag.serve.pages.render import (
     PageError,
     error_page,
@@ -58,7 +58,7 @@ def sign_in_page(request: Request, server: Server) -> Response:
     if principal.auth_method in (AuthMethod.SESSION, AuthMethod.OIDC) and "to" in request.query_params:
         return RedirectResponse(_return_path(request), 303)
     answer = _sign_in_form(request, server)
-    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and principal.auth_method is AuthMethod.NOBODY
+    is_link = request.headers.get("sec-fetch-site") in OTHER_SITES and principal.auth_method is AuthMethod.ANONYMOUS
     if is_link and server.access.mode in (Mode.TOKENS, Mode.OIDC):
         answer.headers["Refresh"] = f"0;url={SIGN_IN_PATH}?to={quote(_return_path(request), safe='/')}"
     return answer
@@ -161,7 +161,7 @@ def _callback(request: Request, server: Server) -> str:
 def _not_signed_in(request: Request, server: Server, error: SignInError) -> Response:
     LOG.warning("sign-in refused: %s", error)
     address = request_address(request.scope, server.access)
-    entry = audit_event(server.clock(), Action.SIGN_IN, Outcome.REFUSED, NOBODY, address, "OpenID Connect")
+    entry = audit_event(server.clock(), Action.SIGN_IN, Outcome.REFUSED, ANONYMOUS, address, "OpenID Connect")
     if not server.bearer.attempts.count_failure(address_prefix(address)):
         server.storage.audit.add(entry)
     answer = _sign_in_form(request, server, status=401, mistake=SIGN_IN_FAILED)
