@@ -2,6 +2,7 @@
 
     python lab/score.py build/lab/set                       thpdiag's answers to every bundle
     python lab/score.py build/lab/set --drops 5             and with parts of the input missing
+    python lab/score.py build/lab/set --collections         and with the files of one kind of collection only
     python lab/score.py build/lab/set --answers FILE.json   another tool's answers
 
 The answers of another tool are an object: {"6.12/idle/during": ["none", ""], "6.12/fork-cow/during": ["fork-cow",
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -27,10 +29,11 @@ from accuracy import Given, given
 from analyze_bytes import STRICT
 from random_reductions import less_at_random
 from thpdiag.diagnosis.ranking import THP, mechanism_kind
-from thpdiag.host.reading import read_input
+from thpdiag.host.reading import ParsedInput, read_input
 from thpdiag.model import CONFIDENCES
 
 RIGHT, WRONG, UNDECIDED, OTHER = COLUMNS = ("right", "wrong", "undecided", "other")
+COLUMN_TITLES = "| hurt: right  wrong  undecided | not hurt: none  false  other | Brier"
 EXPECTED_ACCURACY = {"possible": 0.5, "likely": 0.9, "confirmed": 0.99}
 _COMPACTION = (
     "fault-compaction",
@@ -50,6 +53,18 @@ ACCEPTED = {
     "huge-page-swap": ("huge-page-swap", "swap-storm", "memory-pressure"),
     "swap-storm": ("swap-storm", "memory-pressure", "cgroup-reclaim"),
     "memory-pressure": ("memory-pressure", "swap-storm"),
+}
+_SETTINGS = r"/sys/kernel/mm/|/(?:settings|host)\.txt$|/etc/|/proc/version$"
+# Members of a bundle that a kind of collection has; for the first five with the settings of huge pages
+COLLECTIONS = {
+    "counters of /proc every 2 s": rf"/loops/counters\.txt$|{_SETTINGS}",
+    "vmstat": rf"/vmstat\.txt$|{_SETTINGS}",
+    "mpstat": rf"/mpstat\.txt$|{_SETTINGS}",
+    "top and ps": rf"/(?:top|ps)\.txt$|{_SETTINGS}",
+    "perf": rf"/perf[^/]*$|{_SETTINGS}",
+    "counters, no settings": r"/loops/counters\.txt$",
+    "one snapshot of /proc": rf"/proc/|/dmesg\.txt$|/sysctl\.txt$|{_SETTINGS}",
+    "all but perf": r"^(?!.*/perf[^/]*$)",
 }
 
 
@@ -117,6 +132,18 @@ def own_answers(labelled: list[Recording], drops: int) -> Iterator[tuple[Score, 
         yield _score_answer(recording, given(data)), smaller
 
 
+def answers_by_collection(labelled: list[Recording]) -> dict[str, list[Score]]:
+    """Return thpdiag's answers to the files of each recording that a kind of collection has."""
+    answers: dict[str, list[Score]] = {name: [] for name in COLLECTIONS}
+    for recording in labelled:
+        data = read_input([recording.bundle], STRICT)
+        for name, pattern in COLLECTIONS.items():
+            part = {member: rows for member, rows in data.readings.items() if re.search(pattern, member)}
+            if any(not re.search(_SETTINGS, member) for member in part):
+                answers[name].append(_score_answer(recording, given(ParsedInput(part, data.inputs, data.problems))))
+    return answers
+
+
 def brier(scores: list[Score]) -> float | None:
     """Return the mean squared error of the confidence in causes about huge pages; None without such causes."""
     answers = [answer for answer in scores if answer.cause != "none" and mechanism_kind(answer.cause) == THP]
@@ -136,18 +163,28 @@ def is_affected(recording: Recording) -> bool:
 
 def table(scores: list[Score]) -> Iterator[str]:
     """Yield a row for each kernel and one for all, split by whether a label is about huge pages."""
-    yield "kernel      | hurt: right  wrong  undecided | not hurt: none  false  other | Brier"
+    yield f"{'kernel':12}{COLUMN_TITLES}"
     for kernel in [*sorted({answer.recording.kernel for answer in scores}), "all"]:
-        rows = [answer for answer in scores if kernel in (answer.recording.kernel, "all")]
-        affected = Counter(answer.column for answer in rows if is_affected(answer.recording))
-        others = (answer for answer in rows if not is_affected(answer.recording))
-        unaffected = Counter(answer.cause if answer.cause == "none" else answer.column for answer in others)
-        error = brier(rows)
-        yield (
-            f"{kernel:12}|{affected[RIGHT]:12}{affected[WRONG] + affected[OTHER]:7}{affected[UNDECIDED]:11} |"
-            f"{unaffected['none']:15}{unaffected[WRONG]:7}{unaffected[OTHER] + unaffected[RIGHT]:7} | "
-            + ("-" if error is None else f"{error:.3f}")
-        )
+        yield f"{kernel:12}{_counts([answer for answer in scores if kernel in (answer.recording.kernel, 'all')])}"
+
+
+def collection_table(answers: dict[str, list[Score]]) -> Iterator[str]:
+    """Yield a row for each kind of collection, all kernels together."""
+    yield f"{'collection':28}{COLUMN_TITLES}"
+    for name, scores in answers.items():
+        yield f"{name:28}{_counts(scores)}"
+
+
+def _counts(scores: list[Score]) -> str:
+    affected = Counter(answer.column for answer in scores if is_affected(answer.recording))
+    others = (answer for answer in scores if not is_affected(answer.recording))
+    unaffected = Counter(answer.cause if answer.cause == "none" else answer.column for answer in others)
+    error = brier(scores)
+    return (
+        f"|{affected[RIGHT]:12}{affected[WRONG] + affected[OTHER]:7}{affected[UNDECIDED]:11} |"
+        f"{unaffected['none']:15}{unaffected[WRONG]:7}{unaffected[OTHER] + unaffected[RIGHT]:7} | "
+        + ("-" if error is None else f"{error:.3f}")
+    )
 
 
 def confidence_rows(scores: list[Score]) -> Iterator[str]:
@@ -169,6 +206,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="THPBench: answers against the kernel's labels.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--drops", type=int, default=0, help="smaller inputs made of each bundle")
+    parser.add_argument("--collections", action="store_true", help="parts of each bundle, by kind of collection")
     parser.add_argument("--answers", type=Path, help="answers of another tool, as JSON")
     options = parser.parse_args()
     labelled = recordings(options.folder)
@@ -188,6 +226,8 @@ def main() -> None:
             f"with parts of the input missing ({options.drops} smaller inputs of each bundle):",
             *table(smaller),
         ]
+    if options.collections:
+        lines += ["", *collection_table(answers_by_collection(labelled))]
     print("\n".join(lines))
 
 
