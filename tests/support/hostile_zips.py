@@ -1,4 +1,4 @@
-"""Hostile zip archives, for tests/hostile_archives.py."""
+"""Hostile zip archives, for tests/support/hostile_archives.py."""
 
 from __future__ import annotations
 

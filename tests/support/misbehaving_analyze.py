@@ -1,7 +1,7 @@
 """thpdiag with a parser that misbehaves as a bundle orders, and with low limits.
 
 Run as a program, since a process with threads does not fork. A line `thpdiag_mock WORD` calls the function of
-`guarded_calls` with that name.
+`misbehaving_calls` with that name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from unittest.mock import patch
 
-import misbehaving_calls as guarded_calls
+import misbehaving_calls
 from thpdiag.cli import main
 from thpdiag.model import Record
 from thpdiag.model.parser import Lines, Parser, Source
@@ -25,7 +25,7 @@ LITTLE = Limits(cpu_seconds=20, wall_seconds=60, memory=512 * MIB)
 
 def read(_source: Source, lines: Lines) -> Iterator[Record]:
     for _, text in lines:
-        getattr(guarded_calls, text.split()[1])()
+        getattr(misbehaving_calls, text.split()[1])()
         yield from ()
 
 
@@ -38,7 +38,7 @@ if __name__ == "__main__":
     with (
         patch("thpdiag.host.reading.line_formats", lambda: (*all_parsers(), MOCK)),
         patch("thpdiag.isolated.LIMITS", limits),
-        patch("thpdiag.pipeline.read_input", lambda *_paths, **_how: guarded_calls.allocates())
+        patch("thpdiag.pipeline.read_input", lambda *_paths, **_how: misbehaving_calls.allocates())
         if hurried == "greedy"
         else nullcontext(),
     ):

@@ -1,4 +1,4 @@
-"""A parser that misbehaves as a bundle orders: a line `thpdiag_mock WORD` calls that function of `guarded_calls`.
+"""A parser that misbehaves as a bundle orders: a line `thpdiag_mock WORD` calls that function of `misbehaving_calls`.
 
 The fork server of a triage under test imports it, so that the children of its workers have it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import misbehaving_calls as guarded_calls
+import misbehaving_calls
 import thpdiag.host.reading
 from thpdiag.model import Record
 from thpdiag.model.parser import Lines, Parser, Source
@@ -17,7 +17,7 @@ from thpdiag.parsers import all_parsers
 
 def read(_source: Source, lines: Lines) -> Iterator[Record]:
     for _, text in lines:
-        getattr(guarded_calls, text.split()[1])()
+        getattr(misbehaving_calls, text.split()[1])()
         yield from ()
 
 

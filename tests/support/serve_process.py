@@ -153,5 +153,5 @@ def all_end(pids: set[int]) -> Iterator[None]:
 
 
 def mock(word: str) -> bytes:
-    """Return a bundle whose parser does what the word names (`guarded_calls`), if the server is mocked."""
+    """Return a bundle whose parser does what the word names (`misbehaving_calls`), if the server is mocked."""
     return f"thpdiag_mock {word}\n".encode()

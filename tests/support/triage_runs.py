@@ -31,7 +31,7 @@ def small(folder: Path, count: int) -> Path:
 
 
 def bad(folder: Path, word: str) -> Path:
-    """Write a bundle whose parser does what the word names (`guarded_calls`)."""
+    """Write a bundle whose parser does what the word names (`misbehaving_calls`)."""
     folder.mkdir(parents=True)
     (folder / "a.txt").write_text(f"thpdiag_mock {word}\n")
     (folder / "proc").mkdir()
