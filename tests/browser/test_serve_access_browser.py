@@ -17,17 +17,17 @@ from starlette.types import Scope as Connection
 from serve_requests import KEY, House, prefix, serving
 from thpdiag.report.html import policy_for
 from thpdiag.serve.access import credentials
-from thpdiag.serve.access.gate import Routes, Rule, protect
+from thpdiag.serve.access.gate import RouteRule, Routes, protect
 from thpdiag.serve.access.http import PAGE_HEADERS, download_headers, report_headers
 from thpdiag.serve.access.principals import Access, Mode, Scope
 
 ROUTES = Routes(
     (
-        Rule("GET", "/sign-in", ()),
-        Rule("GET", "/page", (Scope.READ,)),
-        Rule("GET", "/report", (Scope.READ,)),
-        Rule("GET", "/upload.html", (Scope.READ,)),
-        Rule("POST", "/keep", (Scope.READ,)),
+        RouteRule("GET", "/sign-in", ()),
+        RouteRule("GET", "/page", (Scope.READ,)),
+        RouteRule("GET", "/report", (Scope.READ,)),
+        RouteRule("GET", "/upload.html", (Scope.READ,)),
+        RouteRule("POST", "/keep", (Scope.READ,)),
     )
 )
 SCRIPT = """

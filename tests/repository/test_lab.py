@@ -28,6 +28,7 @@ CAUSES = {
     "6.1/fault-compaction/during": "fault-compaction",  # begun 34 s after the boot: `uptime` said 0 min
     "6.12-arm64/fault-compaction/during": "fault-compaction",
     "6.12-arm64/idle/after": "none",  # soft interrupts, and no packets
+    "6.12-rt/fault-compaction/during": "none",  # a kernel without huge pages
     "6.12/mthp-fallback/during": "mthp",
     "6.12/khugepaged-cpu/during": "khugepaged-cpu",
     "6.12/memory-pressure/during": "none",  # much is free when it begins

@@ -38,14 +38,14 @@ from thpdiag.engine.load import Rule, digest, rule_set
 from thpdiag.pipeline import analyze
 from thpdiag.serve.access import credentials
 from thpdiag.serve.access.credentials import Attempts, Bearer, mint_token
-from thpdiag.serve.access.principals import LOCAL, Access, Mode, Principal, Way, parse_networks, parse_scopes
+from thpdiag.serve.access.principals import LOCAL, Access, AuthMethod, Mode, Principal, parse_networks, parse_scopes
 from thpdiag.serve.routes import application
 from thpdiag.serve.server import Server
 from thpdiag.serve.storage.bundles import StorageLimits
 from thpdiag.serve.storage.jobs import Claim
 from thpdiag.serve.storage.retention import Terms
 from thpdiag.serve.storage.storage import Accepted, Storage
-from thpdiag.serve.uploads.intake import Intake, Pace
+from thpdiag.serve.uploads.intake import Intake, SendLimits
 from thpdiag.store.results import Analysis, BundleResult, pack_result
 
 STORM = ROOT / "fixtures/stories/redis-shop-ubuntu/bundle"
@@ -93,7 +93,7 @@ class Whole:
         value = credentials.begin_session(KEY, known, self.hands.now)
         session = credentials.read_session(KEY, value, self.hands.now)
         assert session
-        who = Principal("ci", Way.SESSION, parse_scopes(names), known, session.nonce)
+        who = Principal("ci", AuthMethod.SESSION, parse_scopes(names), known, session.nonce)
         name = credentials.cookie_name(over_tls=self.server.access.over_tls)
         return ("cookie", f"{name}={value}"), ("x-csrf-token", credentials.issue_csrf_token(KEY, who, self.hands.now))
 
@@ -159,14 +159,16 @@ class Whole:
 def served(
     folder: Path, mode: Mode = Mode.NONE, database: str | None = None, *, origin: str = ORIGIN, limit: int = LIMIT,
     quota: int | None = None, admins: Sequence[str] = ("root",), terms: Terms = TERMS,
-    hands: Hands | None = None, pace: Pace | None = None,
+    hands: Hands | None = None, pace: SendLimits | None = None,
 ) -> Iterator[Whole]:  # fmt: skip
     """Return the server of a new folder below this one, with empty tables and a clock that stands still."""
     hands = hands or Hands()
     bounds = StorageLimits(quota, 0)
     storage = Storage.open(folder / "data", database, bounds, hands, free=lambda _: PLENTY)
-    with closing(storage), storage.own_folder(analysis()):
-        yield made(storage, access(mode, origin, admins), hands, Intake(storage.uploads, limit, pace or Pace()), terms)
+    with closing(storage), storage.claim_folder(analysis()):
+        yield made(
+            storage, access(mode, origin, admins), hands, Intake(storage.uploads, limit, pace or SendLimits()), terms
+        )
 
 
 def made(storage: Storage, allowed: Access, hands: Hands, intake: Intake, terms: Terms) -> Whole:
