@@ -122,7 +122,9 @@ def test_outputs_of_a_recorder_become_columns(output: str, monkeypatch: pytest.M
     before, after = ([r.record for r in these] for these in (given_, reading.fold_rows(given_)))
     assert samples(after) == samples(before)
     said = [r for r in given_ if isinstance(r.record, Fact) and r.record.name in reading.BANNER_FACTS]
-    kept = [r for r in reading.fold_rows(given_) if isinstance(r.record, Fact) and r.record.name in reading.BANNER_FACTS]
+    kept = [
+        r for r in reading.fold_rows(given_) if isinstance(r.record, Fact) and r.record.name in reading.BANNER_FACTS
+    ]
     words = [(r.record.name, r.record.value, r.group) for r in said if isinstance(r.record, Fact)]
     assert [said[words.index(one)] for one in dict.fromkeys(words)] == kept
     assert len(said) > 2 * len(kept) or output not in ("iostat", "mpstat")
