@@ -6,9 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from serve_application import STORM, analysed, analysis, archive
 from serve_storage_fixtures import Hands
+from thpdiag.errors import StoreError
 from thpdiag.host.reading import Step
+from thpdiag.serve import workers
 from thpdiag.serve.storage.jobs import DONE, FAILED, FILE_GONE, QUEUED, Job
 from thpdiag.serve.storage.storage import Storage
 from thpdiag.serve.work_order import STAGE_FILE, StageWriter, read_stage
@@ -34,6 +38,26 @@ def ended(storage: Storage, *keys: str) -> list[Job]:
 def working(storage: Storage, count: int = 2) -> Iterator[Workers]:
     with Workers(storage, analysis(), count) as workers:
         yield workers
+
+
+def test_a_database_that_is_away_delays_a_job(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also between its claim and its start: the same worker goes on once the database is back."""
+    failures = [StoreError("the database cannot be used"), StoreError("the database cannot be used")]
+    parts = storage.bundles.parts
+
+    def parts_at_last(key: str) -> object:
+        if failures:
+            raise failures.pop()
+        return parts(key)
+
+    monkeypatch.setattr(workers, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(storage.bundles, "parts", parts_at_last)
+    with working(storage, 1) as only:
+        key = sent(storage, archive(STORM), "shop one.tar")
+        only.wake()
+        (job,) = ended(storage, key)
+    assert job.case
+    assert not failures
 
 
 def test_each_bundle_becomes_its_case(storage: Storage) -> None:

@@ -103,8 +103,15 @@ class JobRunner:
         return _failed_analysis(claim, "killed", PROCESS_KILLED)
 
     def _contents(self, claim: Claim) -> Mapping[str, Path] | None:
-        """Return the files of a job by name; None if one of them is gone."""
-        parts = self.storage.bundles.parts(claim.job.sha256) or (Part(claim.job.sha256, claim.job.name),)
+        """Return the files of a job by name; None if one of them is gone. Waits while the database is unavailable."""
+        while True:
+            try:
+                parts = self.storage.bundles.parts(claim.job.sha256) or (Part(claim.job.sha256, claim.job.name),)
+                break
+            except StorageError as error:
+                LOGGER.warning("job %s cannot start yet: %s", claim.job.id, error)
+                if self.stopping.wait(RETRY_SECONDS):
+                    raise JobLostError from error
         paths = {part.name: self.storage.content.path(part.sha256) for part in parts}
         return paths if all(path.is_file() for path in paths.values()) else None
 
