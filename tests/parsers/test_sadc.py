@@ -97,7 +97,7 @@ def test_without_a_sadf_the_customer_is_asked(monkeypatch: pytest.MonkeyPatch) -
     assert facts["sysstat.version"] == ("12.6.1", Moment(SINCE, Clock.UTC))
     assert facts["cpu.count"] == (8, None)
     assert [p.kind for p in problems(found)] == [ProblemKind.UNREADABLE]
-    assert "`LC_ALL=C sar -A -f /var/log/sa/sa12 > sar.txt`" in problems(found)[0].text
+    assert "`LC_ALL=C S_TIME_FORMAT=ISO sar -A -f /var/log/sa/sa12 > sar.txt`" in problems(found)[0].text
 
 
 def sadf(folder: Path, then: str, version: str = "12.6.1") -> str:

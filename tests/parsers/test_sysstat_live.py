@@ -45,7 +45,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def printed(*command: str | Path, **more: str) -> bytes:
-    environment = {"LC_ALL": "C", "TZ": "UTC", "PATH": "/usr/bin:/bin", **more}
+    environment = {"LC_ALL": "C", "S_TIME_FORMAT": "ISO", "TZ": "UTC", "PATH": "/usr/bin:/bin", **more}
     return subprocess.run(command, check=True, capture_output=True, env=environment).stdout
 
 

@@ -22,7 +22,7 @@ from thpdiag.model.parser import Foreign
 
 Key = tuple[str, str, float, str]  # kind, number of the CPU, node or process, or name of the zone; second; metric
 Cells = dict[Key, float]
-ENVIRONMENT = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
+ENVIRONMENT = {**os.environ, "LC_ALL": "C", "S_TIME_FORMAT": "ISO", "TZ": "UTC"}  # 12/01/26 would be two days
 SADC = [Path(f"/usr/{place}/sadc") for place in ("lib/sysstat", "lib64/sa", "lib/sa")]
 WORK = """
 import mmap, subprocess, threading

@@ -186,7 +186,9 @@ def _writer(head: Head) -> str:
 
 
 def _request(source: Source, text: str, kind: ProblemKind) -> Problem:
-    return request(source, NAME, text, kind, f"LC_ALL=C sar -A -f {path_name(path_on_host(source))} > sar.txt")
+    return request(
+        source, NAME, text, kind, f"LC_ALL=C S_TIME_FORMAT=ISO sar -A -f {path_name(path_on_host(source))} > sar.txt"
+    )
 
 
 @cache
