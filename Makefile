@@ -6,7 +6,7 @@
 #                  the lowest versions of all dependencies, on each Python: make proof PYTHONS='python3.11 python3.13'
 #   make fuzz      20,000 damaged inputs through all parsers; what fails is written to build/fuzz
 #   make accuracy  how often the diagnosis is right, over all fixtures and with less of their input
-#   make lab KERNEL=6.1 CASE=fault-compaction    one case on one kernel, in a guest (docs/how-to/run-the-kernel-lab.md)
+#   make lab KERNEL=6.1 CASE=fault-compaction    one case on one kernel, in a guest (docs/how-to/kernel-lab.md)
 #   make lab-all   every case on every kernel that is not there yet: hours; make lab-score  scores what there is
 #   make docs      builds the documentation site into build/site and checks its links
 #   make bench     what reading a bundle costs, beside the programs that people use today
