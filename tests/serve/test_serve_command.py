@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -110,7 +111,7 @@ def test_a_process_that_is_killed_from_outside(tmp_path: Path) -> None:
         (first,) = grandchildren(server.process.pid)
         os.kill(first, signal.SIGKILL)
         while not (others := grandchildren(server.process.pid) - {first}):
-            pass
+            threading.Event().wait(0.01)
         os.kill(others.pop(), signal.SIGKILL)
         assert "killed from outside" in server.ended(job)["reason"]
         assert server.ended(next_one)["state"] == "done"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,6 +33,7 @@ def ended(storage: Storage, *keys: str) -> list[Job]:
         found = [job for key in keys if (job := storage.jobs.find(key)) is not None]
         if all(job.state in (DONE, FAILED) for job in found):
             return found
+        threading.Event().wait(0.01)  # a query after the other would take the workers' CPU
 
 
 @contextmanager
